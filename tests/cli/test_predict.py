@@ -206,11 +206,11 @@ def test_json_lines_stay_json_lines(home: Path, films: Any, tmp_path: Path) -> N
 def test_words_get_their_predicted_tag_as_the_last_column(home: Path, tmp_path: Path) -> None:
     text = CONLL[:80].rsplit("\n\n", 1)[0] + "\n\n# a comment\n\nUlm\tNNP\tB-LOC\nis\tVBZ\tO\n\none two three four\nwas VBZ O\n"
     (tmp_path / "in.conll").write_text(text)
-    answer = weft("predict", home / "tags", tmp_path / "in.conll", "--out", tmp_path / "out.conll")
+    answer = weft("predict", home / "tags", tmp_path / "in.conll", "data.comments=true", "--out", tmp_path / "out.conll")
     assert answer.code == 0 and "1 of" in answer.err and "4 columns, but the first line has 3" in answer.err
     before, after = text.split("\n"), (tmp_path / "out.conll").read_text().split("\n")
     assert len(before) == len(after)
-    predicted = iter(weft("predict", home / "tags", tmp_path / "in.conll").out.split())
+    predicted = iter(weft("predict", home / "tags", tmp_path / "in.conll", "data.comments=true").out.split())
     for old, new in zip(before, after, strict=True):
         if not old or old.startswith(("-DOCSTART-", "#")):
             assert new == old
@@ -284,7 +284,7 @@ def test_any_csv_stays_csv_with_one_row_for_each_row(films: Any, tmp_path: Path,
 
     parsed = list(read_inputs(source, table))
     answers = ((row, Prediction("yes", {"no": 0.25, "yes": 0.75}, problem=row.problem)) for row in parsed)
-    PredictionFile(films, table, "csv").write(
+    PredictionFile(films, table, source).write(
         out, ((row, p if not p.problem else Prediction("", {}, problem="x")) for row, p in answers)
     )
     with out.open(newline="", encoding="utf-8") as file:

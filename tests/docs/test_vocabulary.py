@@ -66,6 +66,8 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("tests/core/test_files.py", "SummaryWriter"): "SummaryWriter of PyTorch",
     ("tests/data/sources/test_multiple_choice.py", '"say'): "a sentence of the example data",
     ("tests/data/sources/test_parsing.py", "csv.writer"): "csv.writer of Python",
+    ("tests/data/sources/test_sources.py", "csv.writer"): "csv.writer of Python",
+    ("src/weft/core/text_stream.py", "BufferedReader"): "io.BufferedReader of Python",
     ("tests/data/sources/test_sources.py", 'say "no"'): "a sentence of the example data",
     ("tests/data/test_prepared.py", "writer"): "an instance of DatasetWriter",
     ("tests/data/tokenizers/test_sentencepiece.py", "model_writer="): "an option of the package sentencepiece",

@@ -13,12 +13,12 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.core import files
+from weft.core.text_stream import open_regular
 
 MAX_DOCUMENT_BYTES = 32 << 20
 """Largest JSON document: config.json, metrics.json, fields.json, manifest.json, published.json and the like."""
@@ -32,6 +32,7 @@ MAX_JSON_DEPTH = 100
 """Deepest nesting of a JSON document."""
 MAX_DIGITS = 300
 """Most digits of an integer: any of them is also a float."""
+_JSON_BLANKS = re.compile(r"[ \t\r\n]*")
 _STRING = r'"(?:[^"\\]|\\.)*+"'
 
 
@@ -86,6 +87,46 @@ def parse_json(text: str | bytes, *, constants: bool = True) -> Any:
     return document
 
 
+def json_list_items(text: str) -> Iterator[tuple[int, str, str]]:
+    """The offset and the text of each item of a JSON list, to be parsed by ``parse_json``; the last one may have a problem.
+
+    Example:
+        >>> list(json_list_items('[{"a": 1}, 2'))
+        [(1, '{"a": 1}', ''), (11, '2', ''), (12, '', 'not valid JSON: expected a comma or the end of the list')]
+    """
+    decoder = json.JSONDecoder(parse_int=lambda digits: 0)  # its limits are checked by parse_json
+    at = _after_blanks(text, 0)
+    if at == len(text):
+        return
+    if text[at] != "[":
+        yield at, "", 'must have a list of objects, [{"text": ...}, ...], or one object per line'
+        return
+    at = _after_blanks(text, at + 1)
+    while text[at : at + 1] != "]":
+        try:
+            end = decoder.raw_decode(text, at)[1]
+        except json.JSONDecodeError as error:
+            yield error.pos, "", f"not valid JSON: {error.msg} (column {error.colno})"
+            return
+        except RecursionError:
+            yield at, "", "not valid JSON: nested too deeply"
+            return
+        yield at, text[at:end], ""
+        at = _after_blanks(text, end)
+        if comma := text[at : at + 1] == ",":
+            at = _after_blanks(text, at + 1)
+        if comma == (text[at : at + 1] == "]"):
+            yield at, "", "not valid JSON: expected a comma or the end of the list"
+            return
+    if rest := text[at + 1 :].strip():
+        yield at, "", f"not valid JSON: {rest[:40]!r} after the end of the list"
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _JSON_BLANKS.match(text, at)
+    return found.end() if found else at
+
+
 def _reject_constant(literal: str) -> None:
     raise _RefusedLiteral(f"{literal} is not a JSON value; write null for a missing value", literal)
 
@@ -122,10 +163,8 @@ def _position(text: str, at: int) -> tuple[int, int]:
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a regular file of at most ``limit`` bytes; raises ValueError for another, without reading it."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+    with open_regular(path) as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError(f"{path}: must be a regular file, not a device or pipe")
         if found.st_size > limit:
             raise ValueError(f"{path}: has {found.st_size:,} bytes; at most {limit:,} are allowed")
         data = file.read(limit + 1)

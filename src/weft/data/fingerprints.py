@@ -10,13 +10,14 @@ from weft.core.contracts import Codec
 from weft.core.io import content_hash
 from weft.core.options import IsFile
 from weft.core.registry import alternatives, base_of, identity, name_of, option_parameters, option_values
+from weft.core.text_stream import data_suffix
 from weft.data.codec import save_codec
 
 
 def of_files(files: list[list[str]]) -> list[Any]:
     """Return suffix and content hash of each file; the suffix decides how a table is parsed."""
     try:
-        return [[[Path(file).suffix.lower(), content_hash(file)] for file in group] for group in files]
+        return [[[data_suffix(file), content_hash(file)] for file in group] for group in files]
     except OSError as error:
         raise ValueError(f"{error.filename}: cannot be read: {error.strerror}") from None
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS
-from weft.data.sources.parsing import COMMENTS, ParsedRow
+from weft.data.sources.parsing import COMMENTS, DOCUMENTS, ParsedRow
 
 SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "duplicate rows", "texts in several classes"
 WORDS_LOST = "words lost"
@@ -38,8 +38,9 @@ COUNTS = {
     WIDENED: "answers that do not start and end at token boundaries; extended to full tokens",
     BEYOND: "answers in the truncated part of the context; treated as unanswerable",
     EMPTY_FILES: "files without content",
-    COMMENTS: "comment lines (#) between tagged sentences; dropped",
-    BOM: "UTF-8 byte-order marks at the start of files",
+    COMMENTS: "comment lines (#) between tagged sentences; dropped (comments: true)",
+    DOCUMENTS: "-DOCSTART- lines between tagged sentences; dropped",
+    BOM: "byte-order marks at the start of files; dropped",
     WINDOWS: "lines that ended in \\r\\n",
 }
 """The counts of a ledger, in order, with their meaning."""

@@ -11,8 +11,9 @@ from weft.core.contracts import Codec, ModelsLanguage, Objective
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.io import list_files
+from weft.core.text_stream import data_suffix
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import Layout, ParsedRow
+from weft.data.sources.parsing import Layout, ParsedRow, TableFormat
 
 Request = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """One input of a run: its only text; all its texts in order, or one text with tabs between them; or texts by field name."""
@@ -43,6 +44,14 @@ class ReadsInputs(Protocol):
         """Return how the rows of a file are written."""
         ...
 
+    def table_format(self) -> TableFormat:
+        """Return how the columns of a table are separated."""
+        ...
+
+    def cursor(self, files: Sequence[str]) -> Cursor:
+        """Return a cursor on files of this source, in its encoding."""
+        ...
+
     def recognizes(self, file: str) -> bool:
         """Return whether a file looks as if it were in the format of this source."""
         ...
@@ -61,7 +70,7 @@ def read_inputs(source: ReadsInputs, file: str | Path) -> Iterator[ParsedRow]:
 
     Blank rows have neither cells nor a problem; a row with an empty text has a problem.
     """
-    for row in source.inputs([Cursor([str(file)])]):
+    for row in source.inputs([source.cursor([str(file)])]):
         empty = next((name for name, cell in row.cells.items() if name != "id" and not cell.strip()), None)
         yield row._replace(problem=f"{empty} is empty") if empty and not row.problem else row
 
@@ -72,7 +81,7 @@ def has_data_format(source: ReadsInputs, file: str | Path) -> bool:
     That is so for every file but text files: those with the suffix ``.txt`` or without one, unless the files that the source
     was trained on have the same suffix, or the file looks like its format.
     """
-    suffix = Path(file).suffix.lower()
+    suffix = data_suffix(str(file))
     return suffix not in ("", ".txt") or suffix in _suffixes(source) or source.recognizes(str(file))
 
 
@@ -80,7 +89,7 @@ def _suffixes(source: ReadsInputs) -> set[str]:
     """The suffixes of the files that a source reads."""
     groups = [paths.values() if isinstance(paths, dict) else [paths] for paths in source.paths.values() if paths is not None]
     files = (file for group in groups for paths in group for file in list_files(paths))
-    return {suffix for file in files if (suffix := Path(file).suffix.lower())}
+    return {suffix for file in files if (suffix := data_suffix(file))}
 
 
 def is_pair(request: Request) -> bool:

@@ -8,9 +8,7 @@ from typing import NamedTuple
 
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL, TEXT
-from weft.data.sources.parsing import ColumnSpec, records, to_cell
-
-TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
+from weft.data.sources.parsing import ColumnSpec, is_table, records, to_cell
 
 
 class TextWithLabel(NamedTuple):
@@ -21,12 +19,12 @@ class TextWithLabel(NamedTuple):
 
 
 def read_texts(file: str | Path) -> list[TextWithLabel]:
-    """Read the texts of a table (TSV, CSV or JSON Lines, by suffix), with labels if it has a column of them; from any other
+    """Read the texts of a table (TSV, CSV or JSON, by suffix), with labels if it has a column of them; from any other
     file, one text per line. Empty texts are dropped."""
     if not Path(file).is_file():
         raise ValueError(f"{file}: file not found")
     cursor = Cursor([str(file)])
-    if Path(file).suffix.lower() not in TABLES:
+    if not is_table(str(file)):
         found = []
         for _ in cursor.each_file():
             for line, problem in cursor.lines():

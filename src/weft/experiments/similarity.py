@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.data.sources.cursor import Cursor
 from weft.data.sources.sentence_pairs import SentencePairs
 from weft.evaluate import Correlation, EvaluationResult
 from weft.evaluate.reference import parse_number
@@ -76,7 +75,7 @@ def _read_pairs(files: list[str], options: dict[str, Any]) -> tuple[list[dict[st
         options = detect_columns(files[0], options) | options
     source = SentencePairs(train=files, label_type="number", **options)
     pairs, dropped = list[dict[str, str]](), Counter[str]()
-    for row in source.rows([Cursor(files)]):
+    for row in source.rows([source.cursor(files)]):
         if row.problem:
             raise ValueError(f"{row.where}: {row.problem}; fix or remove the row")
         if not row.cells or not row.cells["first"] or not row.cells["second"]:

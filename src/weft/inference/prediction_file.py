@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,8 +15,10 @@ from typing import NamedTuple
 from weft.core.contracts import Objective
 from weft.core.files import replacing
 from weft.core.io import InvalidJSON, finite, parse_json
-from weft.data.sources.cursor import WINDOWS, Cursor
-from weft.data.sources.parsing import Layout, ParsedRow
+from weft.core.text_stream import data_suffix
+from weft.data.requests import ReadsInputs
+from weft.data.sources.cursor import WINDOWS
+from weft.data.sources.parsing import Layout, ParsedRow, TableFormat
 from weft.inference.prediction import Prediction
 from weft.inference.trained_run import TrainedRun
 
@@ -24,8 +26,8 @@ PREDICTION, PROBABILITY, PROBABILITIES = "prediction", "probability", "probabili
 """Names of the appended columns; a number follows where the table has a column of that name."""
 NO_TAG = "_"
 """The tag of a word without prediction, in a file with one word per line."""
-_SUFFIXES = {"csv": (".csv",), "tsv": (".tsv",), "jsonl": (".jsonl", ".ndjson")}
-_NAMES = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON Lines", "columns": "columns", "text": "JSON Lines"}
+_FORMATS = {".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON Lines", ".ndjson": "JSON Lines"}
+"""The formats that a suffix promises."""
 _OWN_KEYS = re.compile(rf"(?:{PREDICTION}|{PROBABILITIES})(?:_\d+)?")
 Predicted = tuple[ParsedRow, Prediction]
 
@@ -37,18 +39,25 @@ class Line(NamedTuple):
     end: str
 
 
-def check_output(out: Path, file: Path | None, layout: Layout) -> None:
-    """Raise ValueError for an output that would overwrite the input, is no regular file, or names another format."""
+def check_output(out: Path, file: Path | None, suffixes: Sequence[str]) -> None:
+    """Raise ValueError for an output that would overwrite the input, is no regular file, or whose suffix names another format.
+
+    Args:
+        out: The output.
+        file: The input; None = standard input.
+        suffixes: Suffixes of the format that is written; of other formats, all are allowed that name no format.
+    """
     if out.is_symlink():
         raise ValueError(f"--out {out} is a link; links are not followed: choose another file")
     if out.exists() and not out.is_file():
         raise ValueError(f"--out {out} is not a regular file; choose another one")
     if file is not None and out.exists() and out.samefile(file):
         raise ValueError(f"--out {out} is the input, which is not overwritten; choose another file")
-    own = _SUFFIXES["jsonl" if layout == "text" else layout] if layout != "columns" else ()
-    if out.suffix.lower() in chain(*_SUFFIXES.values()) and out.suffix.lower() not in own:
-        hint = f"; name it {out.with_suffix(own[0]).name}" if own else ""
-        raise ValueError(f"--out {out}: the predictions for this input are written as {_NAMES[layout]}, not {out.suffix}{hint}")
+    if out.suffix.lower() == ".gz":
+        raise ValueError(f"--out {out}: predictions are written without compression; name it {out.with_suffix('').name}")
+    if out.suffix.lower() in _FORMATS and out.suffix.lower() not in suffixes:
+        written, hint = (_FORMATS[suffixes[0]], f"; name it {out.with_suffix(suffixes[0]).name}") if suffixes else ("columns", "")
+        raise ValueError(f"--out {out}: the predictions for this input are written as {written}, not {out.suffix}{hint}")
 
 
 class PredictionFile:
@@ -62,36 +71,37 @@ class PredictionFile:
     Args:
         trained: The run that predicts.
         file: The input; None = standard input.
-        layout: How its rows are written.
-        column_names: Names of its columns, where it has no header.
-        separator: Separator of several predicted classes in a cell.
+        source: The data source that reads it; None = it has lines of text.
     """
 
-    def __init__(
-        self,
-        trained: TrainedRun,
-        file: Path | None,
-        layout: Layout,
-        column_names: Sequence[str] | None = None,
-        separator: str = "|",
-    ):
-        self.file, self.layout, self.column_names, self.separator = file, layout, column_names, separator
+    def __init__(self, trained: TrainedRun, file: Path | None, source: ReadsInputs | None):
+        self.file, self.source = file, source
+        self.layout: Layout = "text" if source is None or file is None else source.layout(str(file))
+        table = TableFormat() if source is None else source.table_format()
+        self.column_names = table.column_names
+        self.delimiter, self.quoted = table.of_file("" if file is None else str(file))
+        self.separator: str = getattr(source, "separator", "|")
+        """Separator of several predicted classes in a cell."""
         self.classes = _classes(trained)
         self.several = {name for name, field in trained.codec.info.fields.items() if field.kind == "texts"}
         self.renamed: dict[str, str] = {}
         """Usual names of appended columns that the table already has, and the names that were chosen instead."""
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Suffixes of the format that is written; none for files with one word per line."""
+        if self.layout != "table":
+            return () if self.layout == "columns" else (".jsonl", ".ndjson")
+        own = "" if self.file is None else data_suffix(str(self.file))
+        return (own,) if own in _FORMATS else (".csv",) if self.quoted else (".tsv",)
 
     def write(self, out: Path, rows: Iterable[Predicted]) -> None:
         """Write all rows to ``out``, which is complete or unchanged."""
         if self.layout == "text":
             texts = map(self._record, (found for found in rows if not is_blank(found[0])))
         else:
-            assert self.file is not None
-            lines = _lines(self.file)
-            spans = _spans(lines, rows)
-            texts = {"csv": self._delimited, "tsv": self._delimited, "jsonl": self._objects, "columns": self._columns}[
-                self.layout
-            ](spans)
+            spans = _spans(self._lines(), rows)
+            texts = {"table": self._delimited, "jsonl": self._objects, "columns": self._columns}[self.layout](spans)
         with replacing(out) as write:
             for text in texts:
                 write(text.encode("utf-8", "surrogatepass"))
@@ -99,17 +109,14 @@ class PredictionFile:
     # ------------------------------------------------------------------------------------------------- tables with columns
 
     def _delimited(self, spans: Iterator[_Span]) -> Iterator[str]:
-        csv_file = self.layout == "csv"
-        join: Callable[[Sequence[str]], str] = (lambda cells: _csv_line(cells, False)) if csv_file else _tsv_line
+        all_quoted = False
         first = next(spans)
         names = list(self.column_names or ())
         if self.column_names is None:
             text, end = _joined(first.lines)
-            names = _cells(text, csv_file) or []
-            all_quoted = csv_file and bool(names) and text.startswith('"') and text.count('"') >= 2 * len(names)
-            join = (lambda cells: _csv_line(cells, all_quoted)) if csv_file else _tsv_line
-            delimiter = "," if csv_file else "\t"
-            yield text + delimiter + join(self._header(names)) + (end or "\n")
+            names = self._cells(text) or []
+            all_quoted = self.quoted and bool(names) and text.startswith('"') and text.count('"') >= 2 * len(names)
+            yield text + self.delimiter + self._line(self._header(names), all_quoted) + (end or "\n")
         else:
             self._header(names)
         for span in spans if self.column_names is None else chain([first], spans):
@@ -117,8 +124,41 @@ class PredictionFile:
                 yield "".join(text + end for text, end in span.lines)
                 continue
             text, end = _joined(span.lines)
-            complete = _completed(text, len(names), csv_file)
-            yield complete + ("," if csv_file else "\t") + join(self._appended(span.prediction)) + end
+            complete = self._completed(text, len(names))
+            yield complete + self.delimiter + self._line(self._appended(span.prediction), all_quoted) + end
+
+    def _line(self, cells: Sequence[str], all_quoted: bool = False) -> str:
+        """Cells as a row."""
+        if not self.quoted:
+            return self.delimiter.join(re.sub(rf"[{re.escape(self.delimiter)}\r\n]", " ", cell) for cell in cells)
+        if list(cells) == [""] and not all_quoted:
+            return ""  # one cell of several, not a row of one empty cell, which csv would quote
+        line, ends = io.StringIO(), "\r\n"  # csv quotes cells with its own line ends only
+        quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL
+        csv.writer(line, delimiter=self.delimiter, quoting=quoting, lineterminator=ends).writerow(cells)
+        return line.getvalue().removesuffix(ends)
+
+    def _cells(self, text: str) -> list[str] | None:
+        """The cells of a row; None if it is not one row of valid CSV."""
+        if not self.quoted:
+            return text.split(self.delimiter)
+        try:
+            rows = list(csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=self.delimiter))
+        except csv.Error:
+            return None
+        return rows[0] if len(rows) == 1 else None
+
+    def _completed(self, text: str, columns: int) -> str:
+        """A row with the columns of the header, so that appended cells are in theirs: a short row is padded, the surplus cells of
+        a long one are joined with its last, and what is not valid CSV becomes the first cell."""
+        cells = self._cells(text)
+        if cells is not None and len(cells) == columns:
+            return text
+        if cells is None:
+            cells = [text]
+        if len(cells) > columns:
+            cells = [*cells[: columns - 1], (f"{self.delimiter} " if self.quoted else " ").join(cells[columns - 1 :])]
+        return self._line([*cells, *[""] * (columns - len(cells))])
 
     def _header(self, names: Sequence[str]) -> list[str]:
         taken = set(names)
@@ -150,8 +190,7 @@ class PredictionFile:
     # -------------------------------------------------------------------------------------------------------- JSON Lines
 
     def _objects(self, spans: Iterator[_Span]) -> Iterator[str]:
-        assert self.file is not None
-        taken = _own_keys(self.file)
+        taken = self._own_keys()
         names = {name: self._free(name, taken) for name in (PREDICTION, PROBABILITIES)}
         if not self.classes:
             self.renamed.pop(PROBABILITIES, None)
@@ -191,6 +230,30 @@ class PredictionFile:
                     continue
                 yield f"{text.rstrip()}{chr(9) if chr(9) in text else ' '}{tags.pop(0) if tags else NO_TAG}{end}"
 
+    def _lines(self) -> Iterator[Line]:
+        """The lines of the input; a last one without line end gets that of the line before it."""
+        assert self.source is not None
+        cursor = self.source.cursor([str(self.file)])
+        for _ in cursor.each_file():
+            windows, line, end = 0, None, "\n"
+            for text, _ in cursor.lines():
+                if line is not None:
+                    yield line
+                    end = line.end
+                line = Line(text, "\r\n" if cursor.counts[WINDOWS] > windows else "\n")
+                windows = cursor.counts[WINDOWS]
+            if line is not None:
+                yield line._replace(end="\r\n") if end == "\r\n" else line
+
+    def _own_keys(self) -> set[str]:
+        """The keys of the objects of the input that could be those of predictions."""
+        found = set[str]()
+        for text, _ in self._lines():
+            if any(name in text for name in (PREDICTION, PROBABILITIES)) and _is_object(text):
+                value: Mapping[str, object] = parse_json(text)
+                found.update(key for key in value if _OWN_KEYS.fullmatch(key))
+        return found
+
 
 @dataclass
 class _Span:
@@ -207,21 +270,6 @@ _NOTHING = Prediction("", {}, problem="no row")
 def is_blank(row: ParsedRow) -> bool:
     """Return whether a row has nothing to predict, and no problem: an empty line."""
     return not row.cells and not row.problem
-
-
-def _lines(file: Path) -> Iterator[Line]:
-    """The lines of a file; a last one without line end gets that of the line before it."""
-    cursor = Cursor([str(file)])
-    for _ in cursor.each_file():
-        windows, line, end = 0, None, "\n"
-        for text, _ in cursor.lines():
-            if line is not None:
-                yield line
-                end = line.end
-            line = Line(text, "\r\n" if cursor.counts[WINDOWS] > windows else "\n")
-            windows = cursor.counts[WINDOWS]
-        if line is not None:
-            yield line._replace(end="\r\n") if end == "\r\n" else line
 
 
 def _spans(lines: Iterator[Line], rows: Iterable[Predicted]) -> Iterator[_Span]:
@@ -251,58 +299,11 @@ def _joined(lines: Sequence[Line]) -> tuple[str, str]:
     return text[: len(text) - len(end)], end
 
 
-def _cells(text: str, csv_file: bool) -> list[str] | None:
-    """The cells of a row; None if it is not one row of valid CSV."""
-    if not csv_file:
-        return text.split("\t")
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except csv.Error:
-        return None
-    return rows[0] if len(rows) == 1 else None
-
-
-def _completed(text: str, columns: int, csv_file: bool) -> str:
-    """A row with the columns of the header, so that appended cells are in theirs: a short row is padded, the surplus cells of a
-    long one are joined with its last, and what is not valid CSV becomes the first cell."""
-    cells = _cells(text, csv_file)
-    if cells is not None and len(cells) == columns:
-        return text
-    if cells is None:
-        cells = [text]
-    if len(cells) > columns:
-        cells = [*cells[: columns - 1], (", " if csv_file else " ").join(cells[columns - 1 :])]
-    cells += [""] * (columns - len(cells))
-    return _csv_line(cells, False) if csv_file else "\t".join(cells)
-
-
-def _csv_line(cells: Sequence[str], all_quoted: bool) -> str:
-    if list(cells) == [""] and not all_quoted:
-        return ""  # one cell of several, not a row of one empty cell, which csv would quote
-    line, ends = io.StringIO(), "\r\n"  # csv quotes cells with its own line ends only
-    csv.writer(line, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=ends).writerow(cells)
-    return line.getvalue().removesuffix(ends)
-
-
-def _tsv_line(cells: Sequence[str]) -> str:
-    return "\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in cells)
-
-
 def _is_object(text: str) -> bool:
     try:
         return isinstance(parse_json(text), dict)
     except InvalidJSON:
         return False
-
-
-def _own_keys(file: Path) -> set[str]:
-    """The keys of the objects in a JSON Lines file that could be those of predictions."""
-    found = set[str]()
-    for text, _ in _lines(file):
-        if any(name in text for name in (PREDICTION, PROBABILITIES)) and _is_object(text):
-            value: Mapping[str, object] = parse_json(text)
-            found.update(key for key in value if _OWN_KEYS.fullmatch(key))
-    return found
 
 
 def _classes(trained: TrainedRun) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""``weft check``: build a recipe without reading data, and report its modules, parameters, memory and operations."""
+"""``weft check``: build a recipe without preparing data, and report its modules, parameters, memory and operations."""
 
 from __future__ import annotations
 
@@ -103,6 +103,8 @@ def check(run: Run) -> list[StageReport]:
         evaluation = attempt(plan.evaluate, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
+        if info is not None and plan.new_data:
+            attempt(lambda plan: plan.data().check_files(), plan.data, plan)
         if info is not None and plan.new_data and plan.index and not problems:
             attempt(shared_tokenizers, plan.data, plans_with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from weft.data.sources import cursor as cursor_module
 from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS, Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, TableFormat, tables
 
 
 def write(file: Path, content: str | bytes) -> str:
@@ -39,7 +39,7 @@ def test_invalid_utf8_is_reported(tmp_path: Path) -> None:
     cursor = Cursor([write(tmp_path / "f", b"good\nb\xe4d\nl\xc3\xa4st")])
     assert [problem for _, problem in lines_of(cursor)] == [
         "",
-        "byte 0xe4 is not valid UTF-8; save the file as UTF-8, or fix the line",
+        "byte 0xe4 is not valid UTF-8; save the file as UTF-8, set the option encoding, or fix the line",
         "",
     ]
 
@@ -98,7 +98,7 @@ ANY = {"text": ColumnSpec(None, ("text", "sentence")), "label": ColumnSpec(None,
 
 
 def rows_of(file: str, wanted: dict[str, ColumnSpec] = ANY, header: tuple[str, ...] | None = None) -> list[ParsedRow]:
-    return list(tables(Cursor([file]), wanted, header))
+    return list(tables(Cursor([file]), wanted, TableFormat(header)))
 
 
 def test_tabs_separate_and_quotes_do_not(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_column_names_are_suggested_only_where_they_help(tmp_path: Path) -> None
     without = {name: column._replace(headerless=False) for name, column in ANY.items()}
     for wanted, names in ((ANY, ("a", "b")), (without, None)):
         with pytest.raises(ValueError, match="no column 'text'") as error:
-            list(tables(Cursor([file]), wanted, names))
+            list(tables(Cursor([file]), wanted, TableFormat(names)))
         assert "option column_names" not in str(error.value)
 
 

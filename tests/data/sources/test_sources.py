@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from weft.core.contracts import Corpus
@@ -15,6 +19,7 @@ from weft.core.example import Targets
 from weft.core.fields import Special
 from weft.core.registry import option_parameters
 from weft.data import BPE, AutoencodingText, Character, LabeledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
+from weft.data.ledger import Ledger
 from weft.data.tag_schemes import entities
 
 
@@ -47,7 +52,7 @@ def table(tmp_path: Path) -> str:
 def conll(tmp_path: Path) -> str:
     return write(
         tmp_path / "c.conll",
-        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n# a comment\n"
+        "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nGerman JJ I-NP I-MISC\n\n"
         "Peter\tNNP\tI-NP\tI-PER\nBonn NNP B-NP I-LOC\nHamburg NNP I-NP B-LOC\n\n\n#1 CD I-NP O\n",
     )
 
@@ -339,11 +344,22 @@ def test_tagged_text(conll: str) -> None:
     corpus = data.open()
     assert texts(corpus) == ["EU rejects German", "Peter Bonn Hamburg", "#1"]
     assert texts(corpus, field="tags") == ["B-ORG O B-MISC", "B-PER B-LOC B-LOC", "O"]
-    assert corpus.ledger["train"]["comment lines"] == 1
+    assert corpus.ledger["train"]["comment lines"] == 0 and corpus.ledger["train"]["document marks"] == 1
     info = corpus.codec.info
     assert info["tags"].labels == ("B-LOC", "B-MISC", "B-ORG", "B-PER", "O") and info["text"].words
     tags = corpus.splits["train"][1]["tags"]
     assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
+
+
+def test_a_number_sign_is_a_word_unless_comments_is_set(tmp_path: Path) -> None:
+    file = write(tmp_path / "f.conll", "#\tO\nUlm\tB-LOC\n\n#\tO\n\n#tag\tO\n\n")
+    for comments in (False, True):  # the tabs make columns
+        assert texts(TaggedText(train=file, validation_fraction=0, comments=comments).open()) == ["# Ulm", "#", "#tag"]
+    universal = write(tmp_path / "u", "# sent_id = 1\n#newpar\n1\tUlm\tPROPN\n2\t#\tSYM\n\n")
+    with pytest.raises(ValueError, match=r"u:1: .*first line has 4|u:1: line 2: 1 columns"):
+        TaggedText(train=universal, validation_fraction=0, word_column=1, scheme=None).open()
+    corpus = TaggedText(train=universal, validation_fraction=0, word_column=1, scheme=None, comments=True).open()
+    assert texts(corpus) == ["Ulm #"] and corpus.ledger["train"]["comment lines"] == 2
 
 
 def test_schemes_are_understood(tmp_path: Path) -> None:
@@ -352,12 +368,12 @@ def test_schemes_are_understood(tmp_path: Path) -> None:
         "iob2": "B-PER I-PER B-PER O B-LOC",
         "bioes": "B-PER E-PER S-PER O S-LOC",
     }
-    for given in written:
-        file = write(tmp_path / given, "".join(f"w{n} {tag}\n" for n, tag in enumerate(written[given].split())))
+    for own in written:
+        file = write(tmp_path / own, "".join(f"w{n} {tag}\n" for n, tag in enumerate(written[own].split())))
         for scheme, expected in written.items():
             corpus = TaggedText(train=file, validation_fraction=0, scheme=scheme).open()  # pyright: ignore[reportArgumentType]
             assert texts(corpus, field="tags") == [expected]
-        assert entities(written[given].split()) == [("PER", 0, 2), ("PER", 2, 3), ("LOC", 4, 5)]
+        assert entities(written[own].split()) == [("PER", 0, 2), ("PER", 2, 3), ("LOC", 4, 5)]
     plain = write(tmp_path / "pos", "a DET\nb NOUN\n")
     assert texts(TaggedText(train=plain, validation_fraction=0, scheme=None).open(), field="tags") == ["DET NOUN"]
     with pytest.raises(ValueError, match=r"pos:1: .*DET.*set scheme: null"):
@@ -433,3 +449,99 @@ def test_sentence_pairs(tmp_path: Path) -> None:
     assert [corpus.splits["train"][row]["label"] for row in range(2)] == [0.5, 1.0]
     with pytest.raises(ValueError, match=r"g\.tsv:1: no column 'first' or 'sentence1'.*; available: 0\.5, u, v"):
         SentencePairs(train=bare).open()
+
+
+# ------------------------------------------------------------------------------------------ nothing is dropped silently
+
+CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\ufeff"), min_size=1, max_size=12)
+LABEL = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6)
+WORD = st.text(st.characters(exclude_categories=["Cs", "Z"], exclude_characters="\n\r\t\0\ufeff "), min_size=1, max_size=6)
+
+
+def read_back(source: Any, *fields: str) -> tuple[list[tuple[str, ...]], dict[str, int]]:
+    """The cells of the usable rows of the training files, and what was counted."""
+    groups = source.files(source.paths["train"])
+    ledger = Ledger([file for group in groups for file in group])
+    cursors = [source.cursor(group, (0, 0, 0), ledger.counts) for group in groups]
+    found = [tuple(row.cells[name] for name in fields) for row in source.usable_rows(cursors, ledger)]
+    return found, ledger.counts
+
+
+@given(
+    rows=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6),
+    kind=st.sampled_from(["tsv", "csv", "json", "jsonl", ";", "pairs"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_cell_is_read_as_written_or_counted(
+    rows: list[tuple[str, str]], kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("f")
+    options: dict[str, Any] = {"validation_fraction": 0}
+    if kind in ("json", "jsonl"):
+        objects = [json.dumps({"source": a, "target": b}, ensure_ascii=False) for a, b in rows]
+        text = "[" + ", ".join(objects) + "]" if kind == "json" else "\n".join(objects)
+        source = ParallelText(train=write(folder / f"a.{kind}", text), **options)
+    elif kind == "pairs":
+        sides = [write(folder / str(n), "".join(row[n] + "\n" for row in rows)) for n in (0, 1)]
+        source = ParallelText(train=(sides[0], sides[1]), **options)
+    elif kind == "tsv":
+        text = "source\ttarget\n" + "".join(f"{a}\t{b}\n" for a, b in rows)
+        source = ParallelText(train=write(folder / "a.tsv", text), **options)
+    else:
+        stream = io.StringIO()
+        table = csv.writer(stream, delimiter=";" if kind == ";" else ",", quoting=csv.QUOTE_ALL, lineterminator="\n")
+        table.writerows([("source", "target"), *rows])
+        options |= {"delimiter": ";", "quoted": True} if kind == ";" else {}
+        source = ParallelText(train=write(folder / ("a.txt" if kind == ";" else "a.csv"), stream.getvalue()), **options)
+    found, counts = read_back(source, "source", "target")
+    kept = [row for row in rows if all(cell.strip() for cell in row)]
+    assert found == kept
+    assert counts["rows read"] == len(rows) and counts["empty rows"] == len(rows) - len(kept)
+
+
+@given(
+    sentences=st.lists(
+        st.lists(st.one_of(WORD, st.sampled_from(["#", "#tag", "-DOCSTART-"])), min_size=1, max_size=5), max_size=5
+    ),
+    separator=st.sampled_from([" ", "\t"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_token_is_read_or_counted(
+    sentences: list[list[str]], separator: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = "".join("".join(f"{word}{separator}O\n" for word in sentence) + "\n" for sentence in sentences)
+    file = write(tmp_path_factory.mktemp("f") / "a.conll", text)
+    found, counts = read_back(TaggedText(train=file, scheme=None, validation_fraction=0), "text", "tags")
+    marks = sum(sentence.count("-DOCSTART-") for sentence in sentences)
+    assert [word for words, _ in found for word in words.split(" ")] == [w for s in sentences for w in s if w != "-DOCSTART-"]
+    assert all(len(words.split(" ")) == len(tags.split(" ")) for words, tags in found)
+    assert counts["document marks"] == marks and not counts["comment lines"] and not counts["malformed rows"]
+
+
+@given(
+    rows=st.lists(st.tuples(CELL, LABEL), min_size=1, max_size=6),
+    kind=st.sampled_from(["label-first", "fasttext", "class", "lines"]),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_line_is_read_as_written_or_counted(
+    rows: list[tuple[str, str]], kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("f")
+    if kind == "lines":
+        source: Any = PlainText(train=write(folder / "a", "".join(f"{text}\n" for text, _ in rows)))
+        expected = [(text,) for text, _ in rows if text.strip()]
+    elif kind == "class":
+        files = {label: write(folder / label, "".join(f"{text}\n" for text, _ in rows)) for label in ("one", "two")}
+        source = LabeledText(train=files)
+        expected = [(text, label) for label in files for text, _ in rows if text.strip()]
+    else:
+        mark = "__label__" if kind == "fasttext" else ""
+        rows = [(text.replace("__label__", ""), label) for text, label in rows]
+        text = "".join(f"{mark}{label} {text}\n" for text, label in rows)
+        source = LabeledText(train=write(folder / "a", text), format="fasttext" if mark else "label-first")
+        expected = [(text.strip(), label) for text, label in rows if text.strip()]
+    found, counts = read_back(source, *(["text"] if kind == "lines" else ["text", "label"]))
+    assert [tuple(cell.strip() for cell in row) for row in found] == [tuple(cell.strip() for cell in row) for row in expected]
+    assert kind not in ("lines", "class") or found == expected
+    assert counts["rows read"] == len(rows) * (2 if kind == "class" else 1)
+    assert counts["empty rows"] == counts["rows read"] - len(expected) and not counts["malformed rows"]

@@ -88,6 +88,9 @@ def other_value(name: str, value: Any) -> Any:
         "max_words": 41,
         "duplicates": "keep",
         "fold": 1,
+        "delimiter": ";",
+        "encoding": "cp1252",
+        "format": "fasttext",
     }
     return known[name] if name in known else value + 1 if isinstance(value, int | float) else f"{value}x"
 
@@ -468,8 +471,8 @@ def test_the_ledger_counts_everything_in_order(tmp_path: Path) -> None:
         "byte-order marks removed": 1,
         "Windows line ends removed": 2,
         "first malformed rows": [
-            f"{file}:3: byte 0xe4 is not valid UTF-8; save the file as UTF-8, or fix the line",
-            f"{file}:7: byte 0xff is not valid UTF-8; save the file as UTF-8, or fix the line",
+            f"{file}:3: byte 0xe4 is not valid UTF-8; save the file as UTF-8, set the option encoding, or fix the line",
+            f"{file}:7: byte 0xff is not valid UTF-8; save the file as UTF-8, set the option encoding, or fix the line",
         ],
     }
     truncated = data(on_bad_row="skip", on_overflow="truncate").open().ledger["train"]

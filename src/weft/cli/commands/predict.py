@@ -163,10 +163,8 @@ class _Counted:
 def _write(trained: TrainedRun, file: Path | None, source: ReadsInputs | None, out: Path, rows: _Counted) -> None:
     from weft.inference.prediction_file import PredictionFile, check_output
 
-    layout = source.layout(str(file)) if source is not None else "text"
-    check_output(out, file, layout)
-    names = getattr(source, "column_names", None)
-    table = PredictionFile(trained, file, layout, names, getattr(source, "separator", "|"))
+    table = PredictionFile(trained, file, source)
+    check_output(out, file, table.suffixes)
     table.write(out, rows)
     for name, free in table.renamed.items():
         message(f"the input has a column {name!r}: its predictions are in the column {free!r}")

@@ -178,6 +178,9 @@ class Data(ABC):
     def declare(self) -> Info:
         """Fields with upper bounds of their sizes: what ``weft check`` builds on."""
 
+    def check_files(self) -> None:
+        """Raise ValueError for a file that does not match the options. ``weft check`` calls it; large files are read in part."""
+
     @abstractmethod
     def open(
         self,

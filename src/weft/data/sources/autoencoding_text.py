@@ -9,24 +9,22 @@ from typing import Any, ClassVar, Literal
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.io import list_files
-from weft.core.options import Count, File, Fraction, Natural
+from weft.core.options import Count, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.encoding import Values, encode, longest, rows_of
 from weft.data.holdout import HeldOut, HoldOut, fraction_for_all_classes
 from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import PreparedDataset
-from weft.data.sources.class_files import classes_of
+from weft.data.sources.class_files import ClassFiles, classes_of, files_by_class
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.parallel_text import source_and_target_spaces, source_and_target_tokenizers
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, TableFormat, check_delimiter, is_table, table
+from weft.data.sources.text_rows import text_rows
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.sources.training_scan import TargetSpec, flatten, hash_text, hash_unit, select_validation
 from weft.data.tokenizers.bpe import BPE
 
-Files = File | list[File]
-ClassFiles = Files | dict[str, Files]
-"""Files; or the files of each class, by class name."""
 _WORD = re.compile(r"\S+")
 
 
@@ -34,16 +32,18 @@ _WORD = re.compile(r"\S+")
 class AutoencodingText(TextSource):
     """Texts for autoencoders: each text is encoder input (``source``) and decoder target (``target``), with optional classes.
 
-    From files with one text per line, or tables (TSV, CSV or JSON Lines, by file suffix). White space around a text is removed.
+    From files with one text per line, or tables (TSV, CSV or JSON, by file suffix). White space around a text is removed.
     Classes are the keys by which files are given (``{positive: good.txt, negative: bad.txt}``), or a column of the tables.
     Truncation removes the same words on both sides. Fields: ``source``, ``target`` and, with classes, ``label``.
 
     Separate encoder and decoder tokenizers: Li et al. 2020 (OPTIMUS), https://arxiv.org/abs/2004.04092
 
     Args:
-        train: UTF-8 files; or the files of each class, by class name.
+        train: Files; or the files of each class, by class name.
         valid: Validation files, with all classes; None = hold out a fraction of the training texts.
         test: Test files.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         text: Column of texts in a table; None = the first of text, sentence, review, content, document, body.
         label: Column of labels in tables; None = no labels, unless files are given by class (tables of other splits then have
             them under a usual name: label, class, category, ...).
@@ -62,6 +62,7 @@ class AutoencodingText(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = AutoencodingText(train={"positive": "good.txt", "negative": "bad.txt"}, target_tokenizer=BPE)
@@ -83,6 +84,8 @@ class AutoencodingText(TextSource):
         train: ClassFiles,
         valid: ClassFiles | None = None,
         test: ClassFiles | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         text: str | None = None,
         label: str | None = None,
         tokenizer: Build[Tokenizer] = BPE,
@@ -98,11 +101,14 @@ class AutoencodingText(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         if min_words > max_words:
             raise ValueError(f"min_words is {min_words}, more than max_words {max_words}; lower min_words or raise max_words")
         hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
+        check_delimiter(delimiter)
+        self.delimiter, self.quoted = delimiter, quoted
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
         self.min_words, self.max_words, self.word_ids, self.duplicates = min_words, max_words, word_ids, duplicates
         self.pretokenized = ("source",) if word_ids else ()
@@ -121,13 +127,13 @@ class AutoencodingText(TextSource):
         return source_and_target_tokenizers(self.tokenizer, self.target_tokenizer)
 
     def files(self, paths: Any) -> list[list[str]]:
-        return [list_files(paths[label]) for label in self.classes] if isinstance(paths, dict) else [list_files(paths)]
+        return files_by_class(paths, self.classes)
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         labels: list[str | None] = [*self.classes] if len(cursors) > 1 else [None]
         for label, cursor in zip(labels, cursors, strict=True):
             for file in cursor.each_file():
-                for row in self._table(cursor, label) if _is_table(file) else self._lines(cursor, label):
+                for row in self._table(cursor, label) if is_table(file) else self._lines(cursor, label):
                     yield row._replace(cells=self._cells(row.cells, label))
 
     def _cells(self, cells: Mapping[str, str], label: str | None) -> dict[str, str]:
@@ -145,15 +151,12 @@ class AutoencodingText(TextSource):
                 f"{cursor.file}: the lines have no label; give a table (.tsv, .csv, .jsonl) with a column of labels, or the "
                 "files of each class, as in {positive: good.txt, negative: bad.txt}"
             )
-        for line, problem in cursor.lines():
-            yield ParsedRow(cursor.file, cursor.line, {"text": line}, problem)
+        yield from text_rows(cursor, "line")
 
     def _table(self, cursor: Cursor, label: str | None) -> Iterator[ParsedRow]:
         labels = {"label": ColumnSpec(self.label, LABEL, headerless=False)} if label is None and self.target_fields() else {}
-        return table(cursor, {"text": ColumnSpec(self.text, TEXT, headerless=False)} | labels)
-
-    def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
-        return [*super()._identity(without), *self.classes]
+        columns = {"text": ColumnSpec(self.text, TEXT, headerless=False)} | labels
+        return table(cursor, columns, TableFormat(None, self.delimiter, self.quoted))
 
     # ----------------------------------------------------------------------------------------------------- filtering by text
 
@@ -161,7 +164,7 @@ class AutoencodingText(TextSource):
         positions = [(cursor.number, cursor.line) for cursor in cursors]
         seen: dict[bytes, tuple[str, ...]] = {}
         if any(map(any, positions)) and self.duplicates == "drop":  # resumed: read again what was seen before
-            again = [Cursor(cursor.files) for cursor in cursors]
+            again = [self.cursor(cursor.files) for cursor in cursors]
             for _ in self._filtered(again, Ledger(ledger.files), seen):
                 if [(cursor.number, cursor.line) for cursor in again] == positions:
                     break
@@ -241,10 +244,10 @@ class AutoencodingText(TextSource):
         held_out = self.holds_out(name)
         paths = self.paths["train" if held_out else name]
         own = list_files(paths[label]) if isinstance(paths, dict) else []
-        if own and not any(map(_has_text, own)):
+        if own and not any(line.strip() for file in own for line, _ in self.cursor([file]).lines()):
             blank = "has only blank lines" if any(Path(file).stat().st_size for file in own) else "is empty"
             return f"{', '.join(own[:3])} {blank}"
-        usable = self._filtered(*_from_the_start(self.files(paths)), {})
+        usable = self._filtered(*self._from_the_start(self.files(paths)), {})
         found = [(hash_unit(self, row), row.cells["label"]) for row in usable]
         hashes = [text_hash for text_hash, other in found if other == label]
         if not hashes:
@@ -261,9 +264,13 @@ class AutoencodingText(TextSource):
         hint = "set valid" if other is None else f"set valid, or another fraction (data.validation_fraction={other:g} works)"
         return f"{'none' if name == 'valid' else 'all'} of its texts ({len(hashes):,}) are held out; {hint}"
 
+    def _from_the_start(self, files: list[list[str]]) -> tuple[list[Cursor], Ledger]:
+        """New cursors, with a ledger that is discarded."""
+        return [self.cursor(group) for group in files], Ledger(flatten(files))
+
     def _explain_filtered(self, label: str, paths: Any) -> str:
         """Why no text of a class has an allowed number of words; empty if the class has no text at all."""
-        well_formed = super().usable_rows(*_from_the_start(self.files(paths)))
+        well_formed = super().usable_rows(*self._from_the_start(self.files(paths)))
         sizes = [len(row.cells["target"].split()) for row in well_formed if row.cells["label"] == label]
         counts = {
             f"fewer than {self.min_words} words": sum(n < self.min_words for n in sizes),
@@ -274,15 +281,6 @@ class AutoencodingText(TextSource):
         return f"all of its texts are dropped ({dropped}); change min_words or max_words{cut}" if dropped else ""
 
 
-def _from_the_start(files: list[list[str]]) -> tuple[list[Cursor], Ledger]:
-    """New cursors, with a ledger that is discarded."""
-    return [Cursor(group) for group in files], Ledger(flatten(files))
-
-
-def _is_table(file: str) -> bool:
-    return is_json_lines(file) or Path(file).suffix.lower() in (".tsv", ".csv")
-
-
 def _fits(codec: Codec, values: Values) -> bool:
     return all(longest(values, field) <= field.max_length for field in codec.info.texts())
 
@@ -290,8 +288,3 @@ def _fits(codec: Codec, values: Values) -> bool:
 def _word_ends(text: str) -> list[int]:
     """Character offset of the end of each word."""
     return [word.end() for word in _WORD.finditer(text)]
-
-
-def _has_text(file: str) -> bool:
-    with Path(file).open(encoding="utf-8", errors="replace") as lines:
-        return any(line.strip() for line in lines)

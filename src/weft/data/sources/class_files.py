@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.core.io import list_files
+from weft.core.options import FileOrFolder
 from weft.data.sources.training_scan import sort_labels
+
+Files = FileOrFolder | list[FileOrFolder]
+ClassFiles = Files | dict[str, Files]
+"""Files; or the files of each class, by class name."""
+
+
+def files_by_class(paths: ClassFiles, classes: Sequence[str]) -> list[list[str]]:
+    """Return the files of a split: one list for each class, or a single list if files are not given by class."""
+    return [list_files(paths[label]) for label in classes] if isinstance(paths, dict) else [list_files(paths)]
 
 
 def classes_of(paths: Mapping[str, Any], label: str | None) -> tuple[str, ...]:

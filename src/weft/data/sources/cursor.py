@@ -1,4 +1,4 @@
-"""Strict, resumable reading of UTF-8 files line by line."""
+"""Strict, resumable reading of text files line by line."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from weft.core.io import MAX_DATA_BYTES, read_bytes
+from weft.core.io import MAX_DATA_BYTES
+from weft.core.text_stream import TextStream, read_whole
 
 CursorMark = tuple[int, int, int]
-"""Position of a cursor: index of the file, bytes and lines read of it."""
+"""Position of a cursor: index of the file, bytes (of its text in UTF-8) and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
 """Ledger entries of reading."""
 _BOM, _BLOCK_BYTES = b"\xef\xbb\xbf", 1 << 18
 
 
 class Cursor:
-    """A position in one or more UTF-8 files that are read line by line, and that can be saved and restored.
+    """A position in one or more text files that are read line by line, and that can be saved and restored.
+
+    Files may be compressed by gzip, which is recognized by their first bytes.
 
     Args:
         files: Read one after another.
         mark: Where to start.
         counts: Counts removed byte-order marks and Windows line ends, and empty files.
+        encoding: Encoding of the files.
 
     Attributes:
         file: The current file.
@@ -29,13 +33,20 @@ class Cursor:
         total: Bytes of all files.
     """
 
-    def __init__(self, files: Sequence[str], mark: CursorMark = (0, 0, 0), counts: Counter[str] | None = None):
-        self.files = list(files)
+    def __init__(
+        self,
+        files: Sequence[str],
+        mark: CursorMark = (0, 0, 0),
+        counts: Counter[str] | None = None,
+        encoding: str = "utf-8",
+    ):
+        self.files, self.encoding = list(files), encoding
         self.number, offset, self.line = mark
         self.counts: Counter[str] = Counter() if counts is None else counts
-        sizes = [Path(file).stat().st_size for file in self.files]
-        self.total = sum(sizes)
-        self._before = sum(sizes[: self.number])
+        self._sizes = [Path(file).stat().st_size for file in self.files]
+        self.total = sum(self._sizes)
+        self._before = sum(self._sizes[: self.number])
+        self._position: int | None = None  # bytes read of a compressed or converted file
         self._enter(offset, offset, [])
 
     def _enter(self, start: int, end: int, lines: list[str]) -> None:
@@ -51,8 +62,8 @@ class Cursor:
         while self.number < len(self.files):
             yield self.file
             self.counts[EMPTY_FILES] += not self._end
-            self._before += self._end
-            self.number, self.line = self.number + 1, 0
+            self._before += self._sizes[self.number]
+            self.number, self.line, self._position = self.number + 1, 0, None
             self._enter(0, 0, [])
 
     def lines(self) -> Iterator[tuple[str, str]]:
@@ -61,13 +72,13 @@ class Cursor:
         Lines end at a line feed and nowhere else; the last one may lack it.
         """
         try:
-            with Path(self.file).open("rb") as stream:
-                stream.seek(self.mark()[1])
+            with TextStream(self.file, self.encoding, self.mark()[1]) as stream:
                 while block := stream.read(_BLOCK_BYTES):
                     block += stream.readline(MAX_DATA_BYTES)
                     if len(block) >= MAX_DATA_BYTES:
                         line = self.line + block.count(b"\n", 0, -1) + 1
                         raise ValueError(f"{self.file}:{line}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
+                    self._position = stream.position() if stream.converted else None
                     yield from self._block(block)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
@@ -100,8 +111,11 @@ class Cursor:
         try:
             return raw.decode(), ""
         except UnicodeDecodeError as error:
-            problem = f"byte 0x{raw[error.start]:02x} is not valid UTF-8; save the file as UTF-8, or fix the line"
-            return raw.decode(errors="replace"), problem
+            return raw.decode(errors="replace"), self._invalid_byte(raw[error.start])
+
+    def _invalid_byte(self, byte: int, where: str = "") -> str:
+        name = "UTF-8" if self.encoding == "utf-8" else self.encoding
+        return f"byte 0x{byte:02x}{where} is not valid {name}; save the file as UTF-8, set the option encoding, or fix the line"
 
     def read_file(self) -> tuple[str, str]:
         """Return the content of the current file and its problem ("" = none), for formats that are not line based.
@@ -110,7 +124,7 @@ class Cursor:
         resumes, and calls ``leave`` after the last.
         """
         try:
-            raw = read_bytes(self.file, MAX_DATA_BYTES)
+            raw = read_whole(self.file, MAX_DATA_BYTES, self.encoding)
         except OSError as error:
             raise ValueError(f"{self.file}: cannot be read: {error.strerror}") from None
         if raw.startswith(_BOM):
@@ -120,10 +134,7 @@ class Cursor:
             return raw.decode(), ""
         except UnicodeDecodeError as error:
             line = raw.count(b"\n", 0, error.start) + 1
-            return (
-                "",
-                f"byte 0x{raw[error.start]:02x} in line {line} is not valid UTF-8; save the file as UTF-8, or fix the line",
-            )
+            return "", self._invalid_byte(raw[error.start], f" in line {line}")
 
     def leave(self) -> None:
         """Mark a file that was read with ``read_file`` as done."""
@@ -139,4 +150,4 @@ class Cursor:
 
     def read(self) -> int:
         """Return the number of bytes read so far, of all files."""
-        return self._before + self._end
+        return self._before + (self._end if self._position is None else self._position)

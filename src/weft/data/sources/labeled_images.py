@@ -19,7 +19,7 @@ from weft.data.cache import entry, key_of
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.image import read_image
 from weft.data.sources.labeled_text import check_labels
-from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, table_layout, tables
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, TableFormat, check_delimiter, table_layout, tables
 from weft.data.sources.text_source import SPLITS, select_splits
 from weft.data.sources.training_scan import sort_labels
 
@@ -35,23 +35,26 @@ _DECODERS, _DECODE_ROWS = 4, 256
 class LabeledImages(Data):
     """Images with a class each: a table of file names and labels.
 
-    The table is TSV, CSV or JSON Lines, by file suffix; file names are relative to its folder. Images are PNG, JPEG, GIF, BMP,
+    The table is TSV, CSV or JSON, by file suffix; file names are relative to its folder. Images are PNG, JPEG, GIF, BMP,
     WebP, TIFF or PPM files of at most 67 million pixels; they are read on demand (with the package Pillow), resized to a square
     and scaled to [-1, 1], as ViT expects: 8-bit values from [0, 255], wider integers from [0, 65535], floats from [0, 1]. All
     images are decoded once before training, so that a missing or damaged one is an error with the line of the table; this is
     remembered until a file changes. An image counts as ``size`` tokens of a batch. Fields: ``image`` and ``label``.
 
     Args:
-        train: A UTF-8 table.
+        train: A table.
         valid: Validation table; None = hold out a fraction of the training rows.
         test: Test table.
         column_names: Column names, for files without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         image: Column of file names; None = the first with a usual name (image, file, path, ...).
         label: Column of labels; None = the first with a usual name (label, class, category, ...).
         labels: Class names in the order of their ids; None = those of the training file, sorted.
         size: Height and width in pixels after resizing.
         channels: 3 = RGB; 1 = grayscale.
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = LabeledImages(train="flowers.tsv", labels=("rose", "tulip"), size=32)
@@ -66,16 +69,21 @@ class LabeledImages(Data):
         valid: File | None = None,
         test: File | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         image: str | None = None,
         label: str | None = None,
         labels: tuple[str, ...] | None = None,
         size: Count = 224,
         channels: Literal[1, 3] = 3,
         validation_fraction: Fraction = 0.05,
+        encoding: str = "utf-8",
     ):
         super().__init__()
         check_labels(labels)
         self.paths = {"train": train, "valid": valid, "test": test}
+        check_delimiter(delimiter)
+        self.delimiter, self.quoted, self.encoding = delimiter, quoted, encoding
         self.column_names = None if column_names is None else tuple(column_names)
         self.image, self.label, self.labels = image, label, None if labels is None else tuple(labels)
         self.size, self.channels, self.validation_fraction = size, channels, validation_fraction
@@ -114,7 +122,7 @@ class LabeledImages(Data):
 
     def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         """Parse the rows of tables for prediction: the path of an image each."""
-        for row in tables(cursors[0], {"image": ColumnSpec(self.image, IMAGE)}, self.column_names):
+        for row in tables(cursors[0], {"image": ColumnSpec(self.image, IMAGE)}, self.table_format()):
             name = row.cells.get("image", "").strip()
             yield row._replace(cells={"image": str(Path(row.file).parent / name) if name else ""} if row.cells else {})
 
@@ -122,10 +130,18 @@ class LabeledImages(Data):
         """Return how the rows of a file are written."""
         return table_layout(file)
 
+    def table_format(self) -> TableFormat:
+        """Return how the columns of a table are separated."""
+        return TableFormat(self.column_names, self.delimiter, self.quoted)
+
+    def cursor(self, files: Sequence[str]) -> Cursor:
+        """Return a cursor on files of this source."""
+        return Cursor(files, encoding=self.encoding)
+
     def recognizes(self, file: str) -> bool:
         """Return whether a file looks like a table of images."""
         try:
-            return next(self.inputs([Cursor([file])]), None) is not None
+            return next(self.inputs([self.cursor([file])]), None) is not None
         except ValueError:
             return False
 
@@ -142,7 +158,7 @@ class LabeledImages(Data):
             raise ValueError(f"{table}: file not found; set data.{split} to an existing table")
         columns = {"image": ColumnSpec(self.image, IMAGE), "label": ColumnSpec(self.label, LABEL)}
         rows: list[dict[str, str]] = []
-        for row in tables(Cursor([table]), columns, self.column_names):
+        for row in tables(self.cursor([table]), columns, self.table_format()):
             if row.problem:
                 raise ValueError(f"{row.where}: {row.problem}")
             if not row.cells:

@@ -13,7 +13,7 @@ from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_paths import PathValue, clean_text, find_value, follow_path, missing_path
-from weft.data.sources.parsing import ParsedRow, records
+from weft.data.sources.parsing import ParsedRow, check_delimiter, records
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import GROUP, TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -28,7 +28,7 @@ Files = File | list[File]
 
 @block("multiple-choice")
 class MultipleChoice(TextSource):
-    """Questions with choices, one of them correct, from tables: JSON Lines, TSV or CSV, by file suffix.
+    """Questions with choices, one of them correct, from tables: JSON, TSV or CSV, by file suffix.
 
     Rows may have different numbers of choices, from 2 to 26. Columns are named by options, or found by their usual names
     (CommonsenseQA, ARC, OpenBookQA, SWAG and others). A name may be a path into JSON: ``question.stem``; ``*`` matches every
@@ -38,10 +38,12 @@ class MultipleChoice(TextSource):
     Talmor et al. 2019 (CommonsenseQA), https://arxiv.org/abs/1811.00937
 
     Args:
-        train: UTF-8 tables.
+        train: Tables.
         valid: Validation tables; None = hold out a fraction of the training rows.
         test: Test tables.
         column_names: Column names, for files without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         question: Column of questions; None = the first with a usual name (question.stem, question, sentence, ...).
         choices: Column of choices, a list in JSON or a cell with ``separator`` between them; or several columns; None = the
             first with a usual name (question.choices.*.text, choices, ending*, ...).
@@ -61,6 +63,7 @@ class MultipleChoice(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> list(MultipleChoice(train="questions.jsonl").declare().fields)
@@ -78,6 +81,8 @@ class MultipleChoice(TextSource):
         valid: Files | None = None,
         test: Files | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         question: str | None = None,
         choices: str | list[str] | None = None,
         answer: str | None = None,
@@ -94,14 +99,17 @@ class MultipleChoice(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")
         if isinstance(choices, list) and len(choices) < 2:
             raise ValueError(f"choices names {len(choices)} columns; at least two are needed")
         hold_out = HoldOut(validation_fraction, False, group, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.question, self.choices, self.answer, self.labels = question, choices, answer, labels
         self.first_index, self.include_question, self.separator = first_index, include_question, separator
         self.generated_field = "question" if include_question else "choices"
@@ -122,7 +130,7 @@ class MultipleChoice(TextSource):
         return self._parsed(cursors, lambda row: self._input_cells(row)[0])
 
     def _parsed(self, cursors: list[Cursor], cells_of: Callable[[Mapping[str, Any]], Mapping[str, str]]) -> Iterator[ParsedRow]:
-        for record in records(cursors[0], self.column_names):
+        for record in records(cursors[0], self.table_format()):
             cells: Mapping[str, str] = {}
             problem = record.problem
             if record.values is not None and not problem:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, check_delimiter, tables
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.tokenizers.bpe import BPE
 
@@ -21,15 +20,17 @@ FilePair = tuple[File, File] | File
 class ParallelText(TextSource):
     """Pairs of a source text and a target text: translation, summarization, and other sequence-to-sequence tasks.
 
-    From two files aligned by line, or from one table (TSV, CSV or JSON Lines, by file suffix) with a column for each. Pairs with
+    From two files aligned by line, or from one table (TSV, CSV or JSON, by file suffix) with a column for each. Pairs with
     an empty side are dropped, texts of more than ``max_length`` tokens are truncated; both are counted. Fields: ``source`` and
     ``target``.
 
     Args:
-        train: Two UTF-8 files with the same number of lines, source and target; or one table.
+        train: Two files with the same number of lines, source and target; or one table.
         valid: Validation files; None = hold out a fraction of the training pairs.
         test: Test files.
         column_names: Column names of a table without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         source: Column of source texts in a table.
         target: Column of target texts in a table.
         tokenizer: Tokenizer, trained on the training pairs.
@@ -41,6 +42,7 @@ class ParallelText(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = ParallelText(train=("train.de", "train.en"))
@@ -57,6 +59,8 @@ class ParallelText(TextSource):
         valid: FilePair | None = None,
         test: FilePair | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         source: str = "source",
         target: str = "target",
         tokenizer: Build[Tokenizer] = BPE,
@@ -68,14 +72,17 @@ class ParallelText(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         for name, files in (("train", train), ("valid", valid), ("test", test)):
             if not (files is None or isinstance(files, str) or len(files) == 2):
                 raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(files)} files")
         hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
         self.target_tokenizer = target_tokenizer
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.source, self.target = source, target
 
     def text_fields(self) -> dict[str, str]:
@@ -89,11 +96,12 @@ class ParallelText(TextSource):
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         if len(cursors) == 1:
-            return tables(cursors[0], {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}, self.column_names)
+            columns = {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}
+            return tables(cursors[0], columns, self.table_format())
         return self._aligned_lines(*cursors)
 
     def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        return tables(cursors[0], {"source": ColumnSpec(self.source)}, self.column_names)
+        return tables(cursors[0], {"source": ColumnSpec(self.source)}, self.table_format())
 
     def _aligned_lines(self, source: Cursor, target: Cursor) -> Iterator[ParsedRow]:
         for _ in source.each_file():
@@ -102,11 +110,16 @@ class ParallelText(TextSource):
                 for text, problem in source.lines():
                     other, other_problem = next(target_lines, (None, ""))
                     if other is None:
-                        raise ValueError(_different_line_counts(source.file, target.file))
+                        raise ValueError(self._different_line_counts(source.file, target.file))
                     at = target if other_problem and not problem else source
                     yield ParsedRow(at.file, at.line, {"source": text, "target": other}, problem or other_problem)
                 if next(target_lines, None) is not None:
-                    raise ValueError(_different_line_counts(source.file, target.file))
+                    raise ValueError(self._different_line_counts(source.file, target.file))
+
+    def _different_line_counts(self, *files: str) -> str:
+        counts = [sum(1 for _ in self.cursor([file]).lines()) for file in files]
+        found = f"{files[0]} has {counts[0]} lines, but {files[1]} has {counts[1]}"
+        return f"{found}; line n of the source must correspond to line n of the target"
 
 
 def source_and_target_spaces(target_tokenizer: Build[Tokenizer] | None) -> dict[str, str]:
@@ -119,18 +132,3 @@ def source_and_target_tokenizers(tokenizer: Build[Tokenizer], target_tokenizer: 
     if target_tokenizer is None:
         return {"text": tokenizer()}
     return {"source": tokenizer(), "target": target_tokenizer()}
-
-
-def _different_line_counts(source: str, target: str) -> str:
-    counts = f"{source} has {_count_lines(source)} lines, but {target} has {_count_lines(target)}"
-    return f"{counts}; line n of the source must correspond to line n of the target"
-
-
-def _count_lines(file: str) -> int:
-    """Number of lines, including a last one without a line feed."""
-    lines, last = 0, b"\n"
-    with Path(file).open("rb") as stream:
-        while chunk := stream.read(2**20):
-            lines += chunk.count(b"\n")
-            last = chunk[-1:]
-    return lines + (last != b"\n")

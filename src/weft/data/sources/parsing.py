@@ -1,21 +1,21 @@
-"""Strict parsing of tables (TSV, CSV, JSON Lines): every row has its file and line, and a problem if it is malformed."""
+"""Strict parsing of tables (separated columns, or JSON): every row has its file and line, and a problem if it is malformed."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from weft.core.io import InvalidJSON, parse_json
+from weft.core.options import OptionError
+from weft.core.text_stream import data_suffix
 from weft.data.sources.cursor import Cursor
+from weft.data.sources.json_rows import is_json, json_objects
 
-COMMENTS = "comment lines"
-"""Ledger entry of comments between tagged sentences."""
+COMMENTS, DOCUMENTS = "comment lines", "document marks"
+"""Ledger entries of lines between tagged sentences that are not words."""
 _MAX_CELL = 1 << 24
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -34,18 +34,9 @@ class ParsedRow(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def is_json_lines(file: str) -> bool:
-    """Return whether the suffix is ``.jsonl`` or ``.ndjson``."""
-    return Path(file).suffix.lower() in (".jsonl", ".ndjson")
-
-
-Layout = Literal["csv", "tsv", "jsonl", "columns", "text"]
-"""How the rows of a file are written: as a table, as one word per line with its tags, or otherwise."""
-
-
-def table_layout(file: str) -> Layout:
-    """Return the layout of a table, by file suffix."""
-    return "jsonl" if is_json_lines(file) else "csv" if Path(file).suffix.lower() == ".csv" else "tsv"
+Layout = Literal["table", "jsonl", "columns", "text"]
+"""How the rows of a file are written: in columns with a delimiter, as an object per line, as one word per line with its tags, or
+otherwise."""
 
 
 class ColumnSpec(NamedTuple):
@@ -53,7 +44,7 @@ class ColumnSpec(NamedTuple):
 
     Args:
         name: Its name; None = the first of the usual names that the table has.
-        usual: Usual names.
+        usual: Usual names, in lower case; they are found in any case.
         option: Whether the source has an option for the name.
         headerless: Whether the source has the option ``column_names``, for tables without a header.
         required: Whether a table without the column is an error; else its rows lack the cell.
@@ -69,7 +60,10 @@ class ColumnSpec(NamedTuple):
         """Return the name of the column in the table; None if it is missing."""
         if self.name is not None:
             return self.name if self.name in available else None
-        return next((name for name in self.usual if name in available), None)
+        if (exact := next((name for name in self.usual if name in available), None)) is not None:
+            return exact
+        by_lowercase = {name.lower(): name for name in reversed([*available])}
+        return next((by_lowercase[name] for name in self.usual if name in by_lowercase), None)
 
     def missing(self, available: Sequence[str] | Mapping[str, str], option: str) -> str:
         """Return the error message for a missing column."""
@@ -87,59 +81,88 @@ class Record(NamedTuple):
     problem: str = ""
 
 
-def records(cursor: Cursor, column_names: Sequence[str] | None = None) -> Iterator[Record]:
-    """Yield rows with all their columns, parsed as ``tables`` does: strings, or JSON values in JSON Lines."""
+def is_table(file: str) -> bool:
+    """Return whether the suffix is that of a table: ``.tsv``, ``.csv`` or JSON, with or without ``.gz``."""
+    return is_json(file) or data_suffix(file) in (".tsv", ".csv")
+
+
+def table_layout(file: str) -> Layout:
+    """Return the layout of a table, by file suffix."""
+    return "table" if not is_json(file) else "text" if data_suffix(file) == ".json" else "jsonl"
+
+
+class TableFormat(NamedTuple):
+    """How the columns of a table are separated; tables in JSON need none of it.
+
+    Args:
+        column_names: Names of the columns; None = the first line has them.
+        delimiter: Character between columns; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted by ``"``, with delimiters, line ends and doubled quotes inside; None = in .csv files.
+    """
+
+    column_names: Sequence[str] | None = None
+    delimiter: str | None = None
+    quoted: bool | None = None
+
+    def rows(self, cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
+        """Yield the rows of the current file, header included: line, cells, problem."""
+        delimiter, quoted = self.of_file(cursor.file)
+        return _quoted_rows(cursor, delimiter) if quoted else _split_rows(cursor, delimiter)
+
+    def of_file(self, file: str) -> tuple[str, bool]:
+        """Return the delimiter of a file, and whether its cells may be quoted."""
+        is_csv = data_suffix(file) == ".csv"
+        return self.delimiter or ("," if is_csv else "\t"), is_csv if self.quoted is None else self.quoted
+
+
+def check_delimiter(delimiter: str | None) -> None:
+    """Raise OptionError unless the delimiter is a single character other than a quotation mark or a line end."""
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise OptionError("delimiter", f'must be one character, such as ";", not {delimiter!r}')
+
+
+def records(cursor: Cursor, layout: TableFormat = TableFormat()) -> Iterator[Record]:
+    """Yield rows with all their columns, parsed as ``tables`` does: strings, or JSON values in JSON."""
     for file in cursor.each_file():
-        if is_json_lines(file):
-            for line, problem in cursor.lines():
-                value: dict[str, Any] | None = None
-                if not problem and line and not line.isspace():
-                    try:
-                        value = _parse_object(line)
-                    except ValueError as error:
-                        problem = str(error)
-                yield Record(file, cursor.line, value, problem)
+        if is_json(file):
+            yield from (Record(file, *found) for found in json_objects(cursor))
             continue
-        names, found = _named_cells(cursor, file, column_names)
+        names, found = _named_cells(cursor, file, layout)
         for line, cells, problem in found:
             if not problem and cells and len(cells) != len(names):
                 problem = _wrong_column_count(cells, names)
             yield Record(file, line, dict(zip(names, cells, strict=True)) if cells and not problem else None, problem)
 
 
-def tables(cursor: Cursor, columns: Mapping[str, ColumnSpec], column_names: Sequence[str] | None = None) -> Iterator[ParsedRow]:
-    """Yield the rows of tables by file suffix: .csv (quoted cells), .jsonl (one object per line), else tab-separated.
-
-    Tab-separated lines are split at tabs only: quotation marks have no special meaning.
+def tables(cursor: Cursor, columns: Mapping[str, ColumnSpec], layout: TableFormat = TableFormat()) -> Iterator[ParsedRow]:
+    """Yield the rows of tables by file suffix: JSON (.jsonl, .ndjson: an object per line; .json: also a list of objects), or
+    columns separated by a delimiter.
 
     Args:
         cursor: Where to read.
         columns: The columns of a row, by field. The option that names a column has the field's name.
-        column_names: Names of the columns; None = the first line has them.
+        layout: Delimiter, quotes and header.
     """
     for _ in cursor.each_file():
-        yield from table(cursor, columns, column_names)
+        yield from table(cursor, columns, layout)
 
 
-def table(cursor: Cursor, columns: Mapping[str, ColumnSpec], column_names: Sequence[str] | None = None) -> Iterator[ParsedRow]:
+def table(cursor: Cursor, columns: Mapping[str, ColumnSpec], layout: TableFormat = TableFormat()) -> Iterator[ParsedRow]:
     """Yield the rows of the current file; see ``tables``."""
-    if is_json_lines(cursor.file):
-        yield from _objects(cursor, columns)
+    if is_json(cursor.file):
+        yield from _object_rows(cursor, columns)
         return
-    names, found = _named_cells(cursor, cursor.file, column_names)
-    yield from _select_columns(cursor.file, found, names, columns, column_names is None)
+    names, found = _named_cells(cursor, cursor.file, layout)
+    yield from _select_columns(cursor.file, found, names, columns, layout.column_names is None)
 
 
-def _named_cells(
-    cursor: Cursor, file: str, column_names: Sequence[str] | None
-) -> tuple[Sequence[str], Iterator[tuple[int, list[str], str]]]:
-    """The columns of a tab- or comma-separated file, and its rows: line, cells, problem."""
-    quoted = Path(file).suffix.lower() == ".csv"
-    found = _csv_rows(cursor) if quoted else _tsv_rows(cursor)
-    if column_names is not None:
-        return column_names, found
+def _named_cells(cursor: Cursor, file: str, layout: TableFormat) -> tuple[Sequence[str], Iterator[tuple[int, list[str], str]]]:
+    """The columns of a table, and its rows: line, cells, problem."""
+    found = layout.rows(cursor)
+    if layout.column_names is not None:
+        return layout.column_names, found
     # a resumed cursor is past the header: it is read separately, and skipped only at the start
-    names = _header(Cursor([file]), quoted)
+    names = _header(Cursor([file], encoding=cursor.encoding), layout)
     if not cursor.line:
         next(found, None)
     return names, found
@@ -149,20 +172,15 @@ def _wrong_column_count(cells: Sequence[str], names: Sequence[str]) -> str:
     return f"{len(cells)} columns, but the header has {len(names)} ({', '.join(names)})"
 
 
-def read_column_names(file: str) -> list[str]:
+def read_column_names(cursor: Cursor, layout: TableFormat = TableFormat()) -> list[str]:
     """Return the columns of a table: the cells of its first line, or the keys of its first object."""
-    if not is_json_lines(file):
-        return _header(Cursor([file]), Path(file).suffix.lower() == ".csv")
-    for line, problem in Cursor([file]).lines():
-        if not problem and line.strip():
-            with contextlib.suppress(InvalidJSON):
-                value = parse_json(line)
-                return list(map(str, value)) if isinstance(value, dict) else []
-    return []
+    if not is_json(cursor.file):
+        return _header(cursor, layout)
+    return next((list(map(str, value)) for _, value, problem in json_objects(cursor) if value and not problem), [])
 
 
-def _header(cursor: Cursor, quoted: bool) -> list[str]:
-    _, cells, problem = next(_csv_rows(cursor) if quoted else _tsv_rows(cursor), (1, [], ""))
+def _header(cursor: Cursor, layout: TableFormat) -> list[str]:
+    _, cells, problem = next(layout.rows(cursor), (1, [], ""))
     names = [cell.strip() for cell in cells]
     if repeated := [name for name, count in Counter(names).items() if count > 1 and name]:
         problem = problem or f"{names.count(repeated[0])} columns are named {repeated[0]!r}; the header is: {', '.join(names)}"
@@ -194,12 +212,13 @@ def _select_columns(
         yield ParsedRow(file, line, {field: cells[index] for field, index in indices.items()} if usable else {}, problem)
 
 
-def _tsv_rows(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
+def _split_rows(cursor: Cursor, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
+    """Lines split at every delimiter: quotation marks have no special meaning."""
     for line, problem in cursor.lines():
-        yield cursor.line, line.split("\t") if line and not line.isspace() else [], problem
+        yield cursor.line, line.split(delimiter) if line and not line.isspace() else [], problem
 
 
-def _csv_rows(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
+def _quoted_rows(cursor: Cursor, delimiter: str) -> Iterator[tuple[int, list[str], str]]:
     """Records of a CSV file; a quoted cell may span lines, and a record is located by its first line."""
     problems: list[str] = []
     csv.field_size_limit(max(csv.field_size_limit(), _MAX_CELL))
@@ -210,7 +229,7 @@ def _csv_rows(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
                 problems.append(problem)
             yield line + "\n"
 
-    records = csv.reader(watched(), strict=True)
+    records = csv.reader(watched(), strict=True, delimiter=delimiter)
     while True:
         problems.clear()
         first = cursor.line + 1
@@ -226,29 +245,18 @@ def _csv_rows(cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
         yield first, cells, problems[0] if problems else ""
 
 
-def _objects(cursor: Cursor, columns: Mapping[str, ColumnSpec]) -> Iterator[ParsedRow]:
-    for line, problem in cursor.lines():
+def _object_rows(cursor: Cursor, columns: Mapping[str, ColumnSpec]) -> Iterator[ParsedRow]:
+    for line, value, problem in json_objects(cursor):
         cells: dict[str, str] = {}
-        if not problem and line and not line.isspace():
+        if value is not None and not problem:
             try:
-                cells = _object_cells(line, columns)
+                cells = _object_cells(value, columns)
             except ValueError as error:
                 problem = str(error)
-        yield ParsedRow(cursor.file, cursor.line, cells, problem)
+        yield ParsedRow(cursor.file, line, cells, problem)
 
 
-def _parse_object(line: str) -> dict[str, Any]:
-    try:
-        value = parse_json(line, constants=False)
-    except InvalidJSON as error:
-        raise ValueError(f"not valid JSON: {error.problem} (column {error.column})") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"must be an object {{...}}, not {line[:40]}")
-    return value
-
-
-def _object_cells(line: str, columns: Mapping[str, ColumnSpec]) -> dict[str, str]:
-    value = _parse_object(line)
+def _object_cells(value: Mapping[str, Any], columns: Mapping[str, ColumnSpec]) -> dict[str, str]:
     cells: dict[str, str] = {}
     for field, column in columns.items():
         name = column.find(value)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from weft.core.contracts import Tokenizer
 from weft.core.io import InvalidJSON, parse_json
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.core.text_stream import data_suffix
 from weft.data.encoding import START
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, lone_surrogate, table, table_layout
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, check_delimiter, lone_surrogate, table, table_layout
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -31,7 +31,7 @@ Files = File | list[File]
 class QuestionAnswering(TextSource):
     """Questions whose answers are spans of a context: SQuAD JSON (1.1 and 2.0), or tables.
 
-    A table (TSV, CSV or JSON Lines, by file suffix) has the columns question, context, answer and start, the character offset
+    A table (TSV, CSV or JSON, by file suffix) has the columns question, context, answer and start, the character offset
     of the answer; both are empty if the context has no answer. In JSON Lines both may be lists: the first answer is the
     training target, all of them are references. An answer is the span of tokens that overlap it. An answer that does not occur
     at its offset is a malformed row; rows without question or context are dropped; texts of more than ``max_length`` tokens are
@@ -41,10 +41,12 @@ class QuestionAnswering(TextSource):
     Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250; Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822
 
     Args:
-        train: UTF-8 files: ``.json`` in SQuAD format, or tables.
+        train: Files: ``.json`` in SQuAD format, or tables.
         valid: Validation files; None = hold out training rows, keeping all questions about a context together.
         test: Test files.
         column_names: Column names of a table without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         question: Column of questions; None = question or query.
         context: Column of contexts; None = the first of context, passage, paragraph, document, text.
         answer: Column of answers; None = the first of answer, answers, answer_text.
@@ -57,6 +59,7 @@ class QuestionAnswering(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> info = QuestionAnswering(train="train-v2.0.json").declare()
@@ -73,6 +76,8 @@ class QuestionAnswering(TextSource):
         valid: Files | None = None,
         test: Files | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         question: str | None = None,
         context: str | None = None,
         answer: str | None = None,
@@ -85,10 +90,13 @@ class QuestionAnswering(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.question, self.context, self.answer, self.start = question, context, answer, start
 
     def text_fields(self) -> dict[str, str]:
@@ -107,17 +115,17 @@ class QuestionAnswering(TextSource):
 
     def layout(self, file: str) -> Layout:
         """Return how the rows of a file are written."""
-        return "text" if Path(file).suffix.lower() == ".json" else table_layout(file)
+        return "text" if is_squad(file, self.encoding) else table_layout(file)
 
     def _parsed(self, cursors: list[Cursor], answers: Mapping[str, ColumnSpec]) -> Iterator[ParsedRow]:
         """Rows with the columns of the answers, if any."""
         (cursor,) = cursors
         columns = {"question": ColumnSpec(self.question, QUESTION), "context": ColumnSpec(self.context, CONTEXT), **answers}
         for file in cursor.each_file():
-            if Path(file).suffix.lower() == ".json":
+            if is_squad(file, self.encoding):
                 yield from _squad_rows(cursor, bool(answers))
             else:
-                yield from table(cursor, columns, self.column_names)
+                yield from table(cursor, columns, self.table_format())
 
 
 def _validated(row: ParsedRow) -> ParsedRow:
@@ -146,6 +154,20 @@ def _answer_problem(cells: Mapping[str, str]) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------- SQuAD JSON
+
+
+def is_squad(file: str, encoding: str = "utf-8") -> bool:
+    """Return whether a file is one JSON document rather than a table: ``.json``, unless it has a list or other objects."""
+    if data_suffix(file) != ".json":
+        return False
+    first = next((line for line, _ in Cursor([file], encoding=encoding).lines() if line and not line.isspace()), "")
+    if first.lstrip().startswith("["):
+        return False
+    try:
+        document = parse_json(first)
+    except InvalidJSON:
+        return True
+    return not isinstance(document, dict) or "data" in document
 
 
 def _squad_rows(cursor: Cursor, answered: bool) -> Iterator[ParsedRow]:

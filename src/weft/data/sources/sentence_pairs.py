@@ -11,7 +11,7 @@ from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import FIELD_KINDS
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
+from weft.data.sources.parsing import ColumnSpec, ParsedRow, check_delimiter, tables
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -27,14 +27,16 @@ Files = File | list[File]
 class SentencePairs(TextSource):
     """Pairs of texts with a class or a score: paraphrase detection, natural language inference, semantic similarity.
 
-    From TSV, CSV or JSON Lines, by file suffix. Rows with an empty text are dropped, texts of more than ``max_length`` tokens
+    From TSV, CSV or JSON, by file suffix. Rows with an empty text are dropped, texts of more than ``max_length`` tokens
     are truncated; both are counted. Fields: ``first``, ``second`` and ``label``.
 
     Args:
-        train: UTF-8 tables.
+        train: Tables.
         valid: Validation tables; None = hold out a fraction of the training rows.
         test: Test tables.
         column_names: Column names, for files without a header; None = the first line is the header.
+        delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
+        quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         first: Column of first texts; None = the first with a usual name (sentence1, premise, question1, ...).
         second: Column of second texts; None = the first with a usual name (sentence2, hypothesis, question2, ...).
         label: Column of labels; None = the first with a usual name (label, class, score, ...).
@@ -51,6 +53,7 @@ class SentencePairs(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> list(SentencePairs(train="pairs.tsv").declare().fields)
@@ -68,6 +71,8 @@ class SentencePairs(TextSource):
         valid: Files | None = None,
         test: Files | None = None,
         column_names: tuple[str, ...] | None = None,
+        delimiter: str | None = None,
+        quoted: bool | None = None,
         first: str | None = None,
         second: str | None = None,
         label: str | None = None,
@@ -83,12 +88,15 @@ class SentencePairs(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         if stratify and label_type == "number":
             raise ValueError("stratify needs classes, but label_type is number; remove stratify")
         hold_out = HoldOut(validation_fraction, stratify, group, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
+        check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
+        self.delimiter, self.quoted = delimiter, quoted
         self.first, self.second, self.label = first, second, label
         self.labels, self.label_type = None if labels is None else tuple(labels), label_type
 
@@ -106,5 +114,5 @@ class SentencePairs(TextSource):
 
     def _stripped(self, cursors: list[Cursor], targets: dict[str, ColumnSpec]) -> Iterator[ParsedRow]:
         columns = {"first": ColumnSpec(self.first, FIRST), "second": ColumnSpec(self.second, SECOND), **targets}
-        for row in tables(cursors[0], columns, self.column_names):
+        for row in tables(cursors[0], columns, self.table_format()):
             yield row._replace(cells={name: cell.strip() for name, cell in row.cells.items()})

@@ -26,7 +26,6 @@ from weft.data.encoding import (
 from weft.data.ledger import BEYOND, WIDENED, WITHOUT, WORDS_LOST, Ledger
 from weft.data.prepared import DatasetWriter
 from weft.data.ragged_array import RaggedArray
-from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ParsedRow
 from weft.data.sources.training_scan import PROGRESS_ROWS, explain_no_rows, flatten
 from weft.data.tokenizers.word_cache import WordCache
@@ -64,7 +63,7 @@ def write_split(
     writer = DatasetWriter(folder, codec.info, cells)
     state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
     ledger = Ledger(flatten(files), state["ledger"])
-    cursors = [Cursor(group, tuple(mark), ledger.counts) for group, mark in zip(files, state["marks"], strict=True)]
+    cursors = [source.cursor(group, tuple(mark), ledger.counts) for group, mark in zip(files, state["marks"], strict=True)]
     encoder = _BatchEncoder(source, codec, writer, ledger)
     committed, total = sum(cursor.read() for cursor in cursors), sum(cursor.total for cursor in cursors)
     other = "rows held out for validation" if name == "train" else "rows left to training"

@@ -13,7 +13,8 @@ from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import COMMENTS, ColumnSpec, Layout, ParsedRow, is_json_lines, table
+from weft.data.sources.json_rows import is_json
+from weft.data.sources.parsing import COMMENTS, DOCUMENTS, ColumnSpec, Layout, ParsedRow, table, table_layout
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tag_schemes import to_bioes, to_iob1, to_iob2
@@ -21,6 +22,8 @@ from weft.data.tokenizers.word import Word
 
 Files = File | list[File]
 WORDS, TAGS = ColumnSpec(None, ("tokens", "words"), False), ColumnSpec(None, ("tags", "ner_tags", "labels"), False)
+DOCUMENT = "-DOCSTART-"
+"""The first column of a line between two documents."""
 _BLANKS = re.compile(r"[ \t]+")
 _SNIFFED_LINES = 1000
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
@@ -30,19 +33,21 @@ _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 class TaggedText(TextSource):
     """Sentences with one tag per word, in CoNLL format: ``EU NNP I-NP I-ORG``, one word per line, an empty line in between.
 
-    Columns are separated by blanks or tabs, and every line has as many as the first; ``-DOCSTART-`` lines are dropped, and so
-    are comment lines before a sentence (``#`` and a space; counted). JSON Lines (``.jsonl``) have one sentence per object: a
+    Columns are separated by blanks or tabs, and every line has as many as the first. Lines that start with ``-DOCSTART-`` are
+    dropped (counted); nothing else is, unless ``comments`` is set. JSON (``.jsonl``, ``.json``) has one sentence per object: a
     list of words (``tokens`` or ``words``) and a list of tags (``tags``, ``ner_tags`` or ``labels``). Entities may be tagged in
     IOB1, IOB2 or BIOES and are converted to ``scheme``. Fields: ``text`` and ``tags``.
 
     Tjong Kim Sang and De Meulder 2003 (CoNLL-2003), https://arxiv.org/abs/cs/0306050
 
     Args:
-        train: UTF-8 files.
+        train: Files.
         valid: Validation files; None = hold out a fraction of the training sentences.
         test: Test files.
         word_column: Index of the column of words, from 0.
         tag_column: Index of the column of tags, from 0; None = the last.
+        comments: Whether ``#`` and a blank before a sentence start a comment, as in CoNLL-U; comments are dropped (counted).
+            False = ``#`` is a word like any other.
         scheme: Tagging scheme of the model; None = use the tags unchanged (parts of speech).
         tokenizer: Tokenizer of each word; the tag is predicted at its first token. Trained on the training sentences.
         max_length: Maximum number of tokens per sentence.
@@ -52,6 +57,7 @@ class TaggedText(TextSource):
         fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
         folds: Number of folds.
         split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
+        encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = TaggedText(train="train.conll")
@@ -69,6 +75,7 @@ class TaggedText(TextSource):
         test: Files | None = None,
         word_column: Natural = 0,
         tag_column: Natural | None = None,
+        comments: bool = False,
         scheme: Literal["iob1", "iob2", "bioes"] | None = "iob2",
         tokenizer: Build[Tokenizer] = partial(Word, split="whitespace"),
         max_length: Count = 256,
@@ -78,10 +85,11 @@ class TaggedText(TextSource):
         fold: Natural | None = None,
         folds: Count = 5,
         split_seed: Natural = 0,
+        encoding: str = "utf-8",
     ):
         hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
-        self.word_column, self.tag_column, self.scheme = word_column, tag_column, scheme
+        super().__init__(train, valid, test, tokenizer, max_length, hold_out, on_bad_row, on_overflow, encoding)
+        self.word_column, self.tag_column, self.comments, self.scheme = word_column, tag_column, comments, scheme
 
     def target_fields(self) -> dict[str, TargetSpec]:
         return {"tags": TargetSpec("tags", over="text")}
@@ -89,7 +97,7 @@ class TaggedText(TextSource):
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         (cursor,) = cursors
         for file in cursor.each_file():
-            if is_json_lines(file):
+            if is_json(file):
                 yield from map(self._from_lists, table(cursor, {"text": WORDS, "tags": TAGS}))
             else:
                 yield from self._sentences(cursor)
@@ -98,7 +106,7 @@ class TaggedText(TextSource):
         parser = copy(self)
         parser.scheme, parser.tag_column = None, self.word_column  # the words stand in for tags, which the file may lack
         for file in cursors[0].each_file():
-            if is_json_lines(file):
+            if is_json(file):
                 found = table(cursors[0], {"text": WORDS})
                 both = (row._replace(cells={**row.cells, "tags": row.cells["text"]}) if row.cells else row for row in found)
                 rows = map(parser._from_lists, both)
@@ -109,16 +117,16 @@ class TaggedText(TextSource):
 
     def layout(self, file: str) -> Layout:
         """Return how the rows of a file are written."""
-        return "jsonl" if is_json_lines(file) else "columns"
+        return table_layout(file) if is_json(file) else "columns"
 
     def recognizes(self, file: str) -> bool:
         """Return whether the lines up to the first empty one have the same number of columns, two or more."""
         sizes = set[int]()
-        for number, (line, _) in enumerate(Cursor([file]).lines()):
+        for number, (line, _) in enumerate(self.cursor([file]).lines()):
             cells = [cell for cell in _BLANKS.split(line) if cell]
             if (not cells and sizes) or number > _SNIFFED_LINES:
                 return len(sizes) == 1 and sizes != {1}
-            if cells and cells[0] not in ("-DOCSTART-", "#"):
+            if cells and cells[0] not in (DOCUMENT, "#"):
                 sizes.add(len(cells))
         return False
 
@@ -126,16 +134,16 @@ class TaggedText(TextSource):
         """Parse a CoNLL file."""
         words: list[str] = []
         tags: list[str] = []
-        first, first_problem, columns = 0, "", _column_count(cursor.file)
+        first, first_problem, columns = 0, "", self._column_count(cursor)
         for line, problem in cursor.lines():
             cells = [cell for cell in _BLANKS.split(line) if cell]
             if not cells:
                 if first:
                     yield self._sentence(cursor.file, first, words, tags, first_problem)
                 words, tags, first, first_problem = [], [], 0, ""
-            elif cells[0] == "-DOCSTART-":
-                continue
-            elif not first and cells[0][0] == "#" and (len(cells) == 1 or cells[0] == "#"):
+            elif cells[0] == DOCUMENT:
+                cursor.counts[DOCUMENTS] += 1
+            elif not first and self._is_comment(line, cells, columns):
                 cursor.counts[COMMENTS] += 1
             else:
                 first = first or cursor.line
@@ -147,6 +155,19 @@ class TaggedText(TextSource):
                     tags.append(cells[-1 if self.tag_column is None else self.tag_column])
         if first:
             yield self._sentence(cursor.file, first, words, tags, first_problem)
+
+    def _column_count(self, cursor: Cursor) -> int:
+        """Number of columns of the first word of the current file."""
+        for line, _ in self.cursor([cursor.file]).lines():
+            cells = [cell for cell in _BLANKS.split(line) if cell]
+            if cells and cells[0] != DOCUMENT and not self._is_comment(line, cells, 0):
+                return len(cells)
+        return 0
+
+    def _is_comment(self, line: str, cells: list[str], columns: int) -> bool:
+        """Whether a line before a sentence is a comment: ``#`` and a blank, or a single word; never if its tabs make columns."""
+        marked = self.comments and line.startswith("#") and (cells[0] == "#" or len(cells) == 1)
+        return marked and not (columns > 1 and line.count("\t") + 1 == columns)
 
     def _too_few_columns(self, cells: list[str]) -> str:
         least = 1 if self.tag_column is None else self.tag_column
@@ -174,14 +195,6 @@ class TaggedText(TextSource):
         return ParsedRow(file, first, {"text": " ".join(words), "tags": " ".join(tags)}, problem)
 
 
-def _column_count(file: str) -> int:
-    """Number of columns of the first word."""
-    for line, _ in Cursor([file]).lines():
-        cells = [cell for cell in _BLANKS.split(line) if cell]
-        if cells and cells[0] != "-DOCSTART-" and cells[0] != "#":
-            return len(cells)
-    return 0
-
-
 def _wrong_column_count(cells: list[str], columns: int) -> str:
-    return "" if len(cells) == columns else f"{len(cells)} columns, but the first line has {columns}"
+    hint = "; if it is a comment, set comments: true" if cells[0] == "#" else ""
+    return "" if len(cells) == columns else f"{len(cells)} columns, but the first line has {columns}{hint}"

@@ -5,6 +5,7 @@ A subclass parses its rows; validation splits, tokenizer training, malformed and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,14 +14,17 @@ from typing import Any, Literal
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, pack_continuations
 from weft.core.io import list_files, read_json, write_json
+from weft.core.options import OptionError
 from weft.core.registry import Build, name_of, option_parameters
+from weft.core.text_stream import check_encoding
 from weft.data import cache, fingerprints, prepared
 from weft.data.encoding import Values
 from weft.data.holdout import HoldOut
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
-from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, table_layout
+from weft.data.sources.cursor import Cursor, CursorMark
+from weft.data.sources.detect_encoding import check_file_encoding
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, TableFormat, table_layout
 from weft.data.sources.split_preparation import fit_row, write_split
 from weft.data.sources.train_overlap import count_train_overlap
 from weft.data.sources.training_scan import (
@@ -33,9 +37,10 @@ from weft.data.sources.training_scan import (
     train_tokenizers,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the same files and options give different rows than before; cached rows are then prepared again."""
 SPLITS = ("train", "valid", "test")
+_CHECKED_FILES = 500
 _WAITING = "waiting for another process that prepares this data"
 BadRows = Literal["error", "skip"]
 Overflow = Literal["error", "truncate"]
@@ -53,10 +58,10 @@ class TextSource(Data):
         test: Test files.
         tokenizer: Builds the tokenizer of each id space.
         max_length: Maximum number of tokens per text.
-        validation_fraction: Fraction of the training rows held out where ``valid`` is None.
+        hold_out: Which of the training rows are held out where ``valid`` is None.
         on_bad_row: ``error`` or ``skip``.
         on_overflow: What happens to texts of more than ``max_length`` tokens.
-        hold_out: Which validation rows are held out; None = ``validation_fraction`` of all.
+        encoding: Encoding of the files.
     """
 
     pretokenized: tuple[str, ...] = ()
@@ -71,6 +76,8 @@ class TextSource(Data):
     """The field that generation produces."""
     list_fields: tuple[str, ...] = ()
     """Fields with several texts per row, separated by tabs in the cell."""
+    classes: tuple[str, ...] = ()
+    """Classes by which files are given (see ``classes_of``)."""
     extra_cells: tuple[str, ...] = ()
     """Further raw cells that are stored with a row."""
     encoding_options: tuple[str, ...] = ("max_length", "on_overflow")
@@ -83,20 +90,24 @@ class TextSource(Data):
         test: Any,
         tokenizer: Build[Tokenizer],
         max_length: int,
-        validation_fraction: float,
+        hold_out: HoldOut,
         on_bad_row: BadRows,
         on_overflow: str,
-        hold_out: HoldOut | None = None,
+        encoding: str,
     ):
         super().__init__()
         self.paths = {"train": train, "valid": valid, "test": test}
-        self.tokenizer, self.max_length, self.validation_fraction = tokenizer, max_length, validation_fraction
-        self.on_bad_row, self.on_overflow = on_bad_row, on_overflow
-        self.hold_out = hold_out or HoldOut(validation_fraction)
+        self.tokenizer, self.max_length = tokenizer, max_length
+        self.on_bad_row, self.on_overflow, self.encoding = on_bad_row, on_overflow, encoding
+        self.hold_out, self.validation_fraction = hold_out, hold_out.fraction
         self.stratify, self.group, self.fold = self.hold_out.stratify, self.hold_out.group, self.hold_out.fold
         self.folds, self.split_seed = self.hold_out.folds, self.hold_out.split_seed
         if self.fold is not None and valid is not None:
             raise ValueError(f"fold {self.fold} of train is held out for validation, but valid is given too; remove one of them")
+        try:
+            check_encoding(encoding)
+        except ValueError as error:
+            raise OptionError("encoding", str(error)) from None
 
     # ----------------------------------------------------------------------------------------- overridden by subclasses
 
@@ -113,10 +124,14 @@ class TextSource(Data):
         """Return how the rows of a file are written."""
         return table_layout(file)
 
+    def table_format(self) -> TableFormat:
+        """Return how the columns of a table are separated: the options of sources that have them."""
+        return TableFormat(*(getattr(self, option, None) for option in TableFormat._fields))
+
     def recognizes(self, file: str) -> bool:
         """Return whether a file looks as if it were in the format of this source: its first row can be parsed."""
         try:
-            row = next(self.inputs([Cursor([file])]), None)
+            row = next(self.inputs([self.cursor([file])]), None)
         except ValueError:
             return False
         return row is not None and not row.problem
@@ -140,6 +155,10 @@ class TextSource(Data):
         """The files of a split, one list for each cursor."""
         return [list_files(paths)]
 
+    def cursor(self, files: Sequence[str], mark: CursorMark = (0, 0, 0), counts: Counter[str] | None = None) -> Cursor:
+        """Return a cursor on files of this source."""
+        return Cursor(files, mark, counts, self.encoding)
+
     def text_fields(self) -> dict[str, str]:
         """Text fields with the id space of each."""
         return {"text": "text"}
@@ -162,6 +181,17 @@ class TextSource(Data):
         sizes = {space: tokenizer.max_vocab() for space, tokenizer in tokenizers.items()}
         labels = {name: list(target.labels or ()) for name, target in self.target_fields().items()}
         return self._info(tokenizers, sizes, labels)
+
+    def check_files(self) -> None:
+        """Raise OptionError if a file is in another encoding."""
+        for paths in (self.paths[split] for split in SPLITS if self.on_bad_row == "error" and self.paths[split] is not None):
+            for file in flatten(self.files(paths))[:_CHECKED_FILES]:
+                try:
+                    check_file_encoding(file, self.encoding)
+                except ValueError as error:
+                    raise OptionError("encoding", str(error)) from None
+                except OSError:
+                    continue  # reported when it is read
 
     def open(
         self,
@@ -229,7 +259,7 @@ class TextSource(Data):
         chosen = {
             name: fingerprints.of_option(getattr(self, name)) for name in option_parameters(type(self)) if name not in left_out
         }
-        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields]
+        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields, *self.classes]
 
     def _existing_files(self, name: str) -> list[list[str]]:
         files = self.files(self.paths[name])

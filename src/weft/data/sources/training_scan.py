@@ -14,7 +14,6 @@ from weft.core.contracts import ProgressCallback, Tokenizer
 from weft.core.io import parse_json
 from weft.data.holdout import HeldOut, HoldOut, hold_out_hashes, hold_out_units
 from weft.data.ledger import LONG, SHORT, Ledger
-from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ParsedRow
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def scan_training_files(
         sample: Where to write the tokenizer sample; None = no tokenizer is trained.
         progress: Progress callback.
     """
-    cursors, ledger = [Cursor(group) for group in files], Ledger(flatten(files))
+    cursors, ledger = [source.cursor(group) for group in files], Ledger(flatten(files))
     total = sum(cursor.total for cursor in cursors)
     targets, holds_out = source.target_fields(), source.holds_out("train")
     found: dict[str, dict[str, None]] = {name: {} for name in targets}

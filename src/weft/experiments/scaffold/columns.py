@@ -11,11 +11,26 @@ from functools import cached_property
 from weft.data.sources.labeled_text import LABEL, TEXT
 
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _MAX_CLASSES = 100
 _LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent", "emotion", "stars", "similarity", "y")
 """Names of label columns in lowercase, the most specific first."""
 _NO_LABELS = ("id", "split")
 """Names of columns with few distinct values that are no labels."""
+
+
+def count_words(text: str) -> float:
+    """Return the number of words; in scripts without spaces, their mean length (2 or 4 characters) is assumed.
+
+    Example:
+        >>> count_words("it is good"), count_words("这部电影很好"), count_words("หนังเรื่องนี้สนุก")
+        (3, 3.0, 4.25)
+    """
+    short, long = len(_IDEOGRAPHS.findall(text)), len(_SOUTHEAST_ASIAN.findall(text))
+    if not short and not long:
+        return len(text.split())
+    return short / 2 + long / 4 + len(_SOUTHEAST_ASIAN.sub(" ", _IDEOGRAPHS.sub(" ", text)).split())
 
 
 @dataclass
@@ -27,8 +42,8 @@ class TableColumn:
 
     @property
     def mean_words(self) -> float:
-        """Mean number of whitespace-separated words per cell."""
-        return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
+        """Mean number of words per cell."""
+        return sum(map(count_words, self.cells)) / max(1, len(self.cells))
 
     @property
     def distinct(self) -> int:

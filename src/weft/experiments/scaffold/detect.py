@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+import shlex
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from ruamel.yaml import YAML
+
+from weft.core.contracts import Data
 from weft.core.io import list_files
 from weft.core.options import find_file, missing_file_message
-from weft.data.sources.cursor import Cursor
-from weft.data.sources.question_answering import QuestionAnswering
-from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, first_lines
+from weft.core.registry import CATALOG
+from weft.core.text_stream import data_suffix
+from weft.data.sources.detect_encoding import detect_encoding
+from weft.data.sources.json_rows import is_json
+from weft.data.sources.parsing import ParsedRow, is_table
+from weft.data.sources.question_answering import QuestionAnswering, is_squad
+from weft.data.sources.text_source import TextSource
+from weft.experiments.scaffold.delimiters import detect_separation
+from weft.experiments.scaffold.detected_data import DetectedData, Paths, files_of, skip_rows
 from weft.experiments.scaffold.table import detect_table
+from weft.experiments.scaffold.text_layouts import are_named_apart, class_folders, labeled_lines, several_files, tagged_options
 
 _SPLITS = {
     "train": ("train", "training"),
@@ -20,68 +32,138 @@ _SPLITS = {
     "test": ("test", "testing"),
 }
 """Words in a file name that select a split."""
-_TABLES = (".tsv", ".csv", ".jsonl", ".ndjson")
-_TAG = re.compile(r"O|[BIESLU]-\S+")
-_MAX_TAGS = 100
+_SPLIT_OF = {word: split for split, words in _SPLITS.items() for word in words}
+_MAX_FILES = 500
+"""Of more files, the encoding of some is detected."""
+_VERIFIED_ROWS = 50_000
+"""Rows of each file that are read to verify what was detected."""
+_MAX_BAD = 0.2
+"""Largest share of the rows that may be malformed."""
 
 
-def detect_data(files: list[str]) -> DetectedData:
+def detect_data(files: Sequence[str], source: str | None = None) -> DetectedData:
     """Detect the data source that fits the files, its splits and its options.
 
     Args:
         files: Files or folders. Relative paths are also searched in the folder ``WEFT_DATA``.
+        source: Catalog name of the data source to read them as; None = detect it.
 
-    Raises ValueError if a file is missing, empty or not UTF-8 text, or if no rule fits.
+    Raises ValueError if a file is missing, empty or no text, if no rule fits, or if a file does not fit what was detected.
     """
-    found: list[str] = []
+    given: list[str] = []
     for name in files:
         file = name if Path(name).exists() else str(find_file(name))
         if not Path(file).exists():
             raise ValueError(missing_file_message(name))
         if not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
-        found += _expand_folder(file)
-    splits = _by_split(found)
-    detected = _detect(splits)
-    detected.size = sum(Path(inner).stat().st_size for file in splits["train"] for inner in list_files(file))
+        given.append(file)
+    encoding = _common_encoding([inner for file in given for inner in list_files(file)])
+    detected = _class_folders(given, source)
+    if detected is None:
+        splits: dict[str, Paths] = {**_by_split([inner for file in given for inner in _expand_folder(file)])}
+        detected = _detect(splits, encoding, source)
+    if encoding != "utf-8":
+        detected.options["encoding"] = encoding
+        detected.remarks.append(f"encoding: {encoding}, detected from the bytes; if letters are wrong, set data.encoding")
+    if detected.other_source and source is None:
+        command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
+        detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
+    _verify(detected)
+    detected.size = sum(Path(inner).stat().st_size for file in files_of(detected.splits["train"]) for inner in list_files(file))
     return detected
 
 
-def _detect(splits: dict[str, list[str]]) -> DetectedData:
+def _class_folders(given: list[str], source: str | None) -> DetectedData | None:
+    folders = all(Path(file).is_dir() for file in given)
+    return class_folders(given, _SPLIT_OF) if folders and source in (None, "labeled-text") else None
+
+
+def _detect(splits: dict[str, Paths], encoding: str, source: str | None) -> DetectedData:
     """Apply the rules to the training files, the most specific first."""
-    first = splits["train"][0]
-    if len(splits["train"]) == 2 and (parallel := _parallel(splits)) is not None:
-        return parallel
-    if Path(first).suffix.lower() == ".json":
-        return _squad(splits)
-    if Path(first).suffix.lower() in _TABLES or _is_tab_separated(first):
-        return detect_table(splits)
-    if (options := _tagged(first)) is not None:
+    refused: ValueError | None = None
+    try:
+        for found in _candidates(splits, encoding, source):
+            if source in (None, found.source):
+                return found
+    except ValueError as error:
+        if source is None:
+            raise
+        refused = error
+    if source == "plain-text":
+        return DetectedData("plain-text", splits, reason="texts without columns")
+    shown = ", ".join(files_of(splits["train"])[:3])
+    raise ValueError(f"{shown}: cannot be read as {source}{f': {refused}' if refused else ''}; leave out --as to detect the task")
+
+
+def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> Iterator[DetectedData]:
+    """What the training files could be, the most specific first."""
+    first = files_of(splits["train"])[0]
+    if is_json(first):
+        yield _squad(splits, encoding) if is_squad(first, encoding) else detect_table(splits, encoding, None)
+        return
+    if not is_table(first) and (several := several_files(splits, encoding, source)) is not None:
+        yield several
+    if data_suffix(first) != ".csv" and (options := tagged_options(first, encoding)) is not None:
         reason = "lines of a word and its tags, with empty lines between sentences"
-        return DetectedData("tagged-text", splits, options, reason)
-    return DetectedData("plain-text", splits, reason="texts without columns")
+        yield DetectedData("tagged-text", splits, options, reason)
+    if not is_table(first) and (labeled := labeled_lines(splits, encoding)) is not None:
+        yield labeled
+    if source != "plain-text" and (separation := detect_separation(first, encoding)) is not None:
+        if is_table(first) or separation.delimiter == "\t":
+            yield detect_table(splits, encoding, separation)
+        else:
+            yield from _table_in_text(splits, encoding, separation)
+    elif is_table(first) and source is None:
+        raise ValueError(
+            f"{first}: the rows have no columns, separated by tabs, commas, semicolons or vertical bars; for a text per line: "
+            f"{shlex.join(['weft', 'new', '--as', 'plain-text', first])}"
+        )
+    yield DetectedData("plain-text", splits, reason="texts without columns")
 
 
-# ---------------------------------------------------------------------------------------------------------------- splits
+def _table_in_text(splits: dict[str, Paths], encoding: str, separation: Any) -> Iterator[DetectedData]:
+    """A table in a file whose suffix is not that of a table, if its columns have a task."""
+    try:
+        found = detect_table(splits, encoding, separation)
+    except ValueError:
+        return
+    found.other_source = "plain-text"
+    yield found
+
+
+# ------------------------------------------------------------------------------------------------------- files and splits
+
+
+def _common_encoding(files: list[str]) -> str:
+    """The encoding of all files. Raises ValueError if they differ, or if a file is no text."""
+    step = max(1, len(files) // _MAX_FILES)
+    found: dict[str, str] = {}
+    for file in files[::step]:
+        found.setdefault(detect_encoding(file), file)
+    found.pop("ascii", None)
+    if set(found) == {"latin-1", "cp1252"}:
+        found.pop("latin-1")
+    if len(found) > 1:
+        (one, file), (other, another), *_ = sorted(found.items(), key=lambda item: item[0] != "utf-8")
+        raise ValueError(
+            f"{file} is in {one}, but {another} in {other}; the files of a dataset need one encoding. Convert one of them: "
+            f"iconv -f {other} -t utf-8 {shlex.quote(another)} > converted"
+        )
+    return next(iter(found), "utf-8")
 
 
 def _expand_folder(file: str) -> list[str]:
-    """Return the files of a folder of tables or of named splits; a folder of texts stays one corpus.
-
-    Raises ValueError if the first file is not UTF-8 text.
-    """
+    """Return the files of a folder of tables, of named splits or of several kinds of text; a folder of texts stays one corpus."""
     inner = list_files(file)
-    problems = [problem for _, problem in islice(Cursor(inner[:1]).lines(), MAX_ROWS)]
-    if sum(map(bool, problems)) > len(problems) / 2:
-        raise ValueError(f"{inner[0]}: not a text file: {next(filter(None, problems))}")
-    separate = all(Path(f).suffix.lower() in (*_TABLES, ".json") for f in inner) or any(map(_split_of, inner))
+    separate = all(map(is_table, inner)) or any(map(_split_of, inner)) or are_named_apart(inner)
     return inner if Path(file).is_dir() and separate else [file]
 
 
 def _split_of(file: str) -> str | None:
     """The split that a word of the file name selects."""
     words = re.split(r"[^a-z]+", Path(file).name.lower())
-    return next((split for word in words for split, names in _SPLITS.items() if word in names), None)
+    return next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), None)
 
 
 def _by_split(files: list[str]) -> dict[str, list[str]]:
@@ -97,54 +179,62 @@ def _by_split(files: list[str]) -> dict[str, list[str]]:
     return {split: named for split, named in found.items() if named}
 
 
-# ----------------------------------------------------------------------------------------------------------------- rules
-
-
-def _parallel(splits: dict[str, list[str]]) -> DetectedData | None:
-    """Two files that differ only in their suffix (train.de, train.en) and have the same number of lines."""
-    source, target = map(Path, splits["train"])
-    if source.stem != target.stem or source.suffix in _TABLES or source.suffix == target.suffix:
-        return None
-    counts = [sum(1 for _ in Cursor(list_files(str(file))[:1]).lines()) for file in (source, target)]
-    if counts[0] != counts[1]:
-        raise ValueError(
-            f"{source} and {target} have {counts[0]} and {counts[1]} lines; parallel texts need the same number of lines"
-        )
-    ordered = {split: sorted(files, key=lambda file: Path(file).suffix != source.suffix) for split, files in splits.items()}
-    for split, files in ordered.items():
-        if [Path(file).suffix for file in files] != [source.suffix, target.suffix]:
-            raise ValueError(f"{split} needs one file {source.suffix} and one file {target.suffix}, got {', '.join(files)}")
-    return DetectedData("parallel-text", ordered, reason=f"two files of {counts[0]:,} lines each")
-
-
-def _squad(splits: dict[str, list[str]]) -> DetectedData:
+def _squad(splits: dict[str, Paths], encoding: str) -> DetectedData:
     """Question answering in the JSON format of SQuAD, the only JSON document that is supported."""
-    file = splits["train"][0]
-    row = next(QuestionAnswering(train=file).rows([Cursor([file])]), None)
+    file = files_of(splits["train"])[0]
+    source = QuestionAnswering(train=file, encoding=encoding)
+    row = next(source.rows([source.cursor([file])]), None)
     if row is None or (row.problem and not row.cells):
         problem = row.problem if row else "it has no questions"
         raise ValueError(
-            f"{file}: a .json file must have the format of SQuAD: {problem}; write a list of objects as JSON Lines "
-            "(suffix .jsonl, one object per line)"
+            f"{file}: a .json file must be a list of objects, [{{...}}, ...], or have one object per line, or have the format "
+            f"of SQuAD: {problem}"
         )
     reason = "a JSON file of contexts with questions and answers in the format of SQuAD"
     return DetectedData("question-answering", splits, reason=reason)
 
 
-def _is_tab_separated(file: str) -> bool:
-    """Whether at least 95% of the lines have the same number of tabs, at least one."""
-    counts = Counter(line.count("\t") for line in first_lines(file) if line.strip())
-    return bool(counts) and counts.most_common(1)[0][0] > 0 and counts.most_common(1)[0][1] > 0.95 * counts.total()
+# ----------------------------------------------------------------------------------------------------------- verification
 
 
-def _tagged(file: str) -> dict[str, str] | None:
-    """The options of a CoNLL file, None for other files: equally many columns per line, the last with few distinct tags."""
-    lines = [line.split() for line in first_lines(file)]
-    rows = [cells for cells in lines if cells and cells[0] != "-DOCSTART-" and not cells[0].startswith("#")]
-    column_counts = set(map(len, rows))
-    if not rows or [] not in lines or len(column_counts) != 1 or len(rows[0]) < 2:
-        return None
-    tags = {cells[-1] for cells in rows}
-    if len(tags) > _MAX_TAGS or len(tags) * 5 > len(rows):
-        return None
-    return {} if all(map(_TAG.fullmatch, tags)) else {"scheme": "null"}
+def _verify(detected: DetectedData) -> None:
+    """Read the first rows of every file with the detected options; skip malformed rows, if there are few.
+
+    Raises ValueError if a file does not fit.
+    """
+    values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
+    splits = {
+        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
+    }
+    source = CATALOG[Data][detected.source](**splits, **values)
+    assert isinstance(source, TextSource)
+    first = files_of(detected.splits["train"])[0]
+    for split in detected.splits:
+        groups = source.files(source.paths[split])
+        for files in [groups] if len(groups) > 1 else [[[file]] for file in groups[0][:_MAX_FILES]]:
+            try:
+                bad, total, example = _count_bad(source, files)
+            except ValueError as error:
+                if files[0][0] == first:
+                    raise
+                found = f"{first} was read as {detected.source} ({detected.reason})"
+                raise ValueError(f"{error}. {found}; all files of a dataset need the same format") from None
+            if bad > _MAX_BAD * total and example is not None:
+                raise ValueError(
+                    f"{example.where}: {example.problem}. The file does not fit {detected.source} as detected from {first} "
+                    f"({detected.reason}): {bad:,} of {total:,} rows are malformed; all files of a dataset need the same format"
+                )
+            if example is not None and "on_bad_row" not in detected.options:
+                detected.options["on_bad_row"] = skip_rows(bad, total, f"of {Path(example.file).name} are malformed")
+                where = f"{example.where}: {example.problem}"
+                detected.remarks.append(f"{bad:,} of {total:,} rows are malformed and skipped, the first: {where}")
+
+
+def _count_bad(source: TextSource, files: list[list[str]]) -> tuple[int, int, ParsedRow | None]:
+    """Number of malformed rows and of rows, and the first malformed one."""
+    bad, total, example = 0, 0, None
+    for row in islice(source.rows([source.cursor(group) for group in files]), _VERIFIED_ROWS):
+        total += bool(row.cells or row.problem)
+        if row.problem:
+            bad, example = bad + 1, example or row
+    return bad, total, example

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from dataclasses import dataclass, field
 from itertools import islice
@@ -10,6 +12,9 @@ from typing import Literal
 from weft.core.io import list_files
 from weft.data.sources.cursor import Cursor
 
+Paths = list[str] | dict[str, list[str]]
+"""The files of a split; or of each class of a split."""
+_YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
 MAX_ROWS = 2000
 """Lines or rows of a file that detection inspects."""
 
@@ -20,46 +25,49 @@ class DetectedData:
 
     Args:
         source: Catalog name of the data source, as in ``labeled-text``.
-        splits: The files of each split.
+        splits: The files of each split, or those of each class.
         options: Further options of the data source, as YAML.
         reason: What it was detected from.
         size: Bytes of the training files.
         label_type: ``single`` class, ``multiple`` classes, or a ``number``.
         columns: The column of a table that was chosen for each option of the data source.
         alternatives: Other columns that fit an option, the best candidate first.
+        remarks: What else a user should know: another possible reading, rows that are skipped, the encoding.
+        other_source: Another data source that the files could be meant for; "" = none.
     """
 
     source: str
-    splits: dict[str, list[str]]
+    splits: dict[str, Paths]
     options: dict[str, str] = field(default_factory=dict)
     reason: str = ""
     size: int = 0
     label_type: Literal["single", "multiple", "number"] = "single"
     columns: dict[str, str] = field(default_factory=dict)
     alternatives: dict[str, list[str]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    other_source: str = ""
 
     @property
     def task(self) -> str:
         """Name of the task: the data source, or ``multi-label`` or ``regression``, which have an objective of their own."""
         return {"single": self.source, "multiple": "multi-label", "number": "regression"}[self.label_type]
 
-    def column_notes(self) -> list[str]:
-        """The chosen columns of a table, the other candidates, and the option that chooses one; empty for other data.
+    def notes(self) -> list[str]:
+        """The chosen columns of a table, the other candidates, and the option that chooses one; then the remarks.
 
         Example:
             >>> detected = DetectedData("labeled-text", {}, columns={"text": "body", "label": "genre"})
             >>> detected.alternatives["label"] = ["language"]
-            >>> detected.column_notes()
+            >>> detected.notes()
             ['columns: text = body, label = genre', 'other candidates for label: language; choose one with data.label=language']
         """
-        if not self.columns:
-            return []
-        notes = ["columns: " + ", ".join(f"{option} = {column}" for option, column in self.columns.items())]
+        chosen = ", ".join(f"{option} = {column}" for option, column in self.columns.items())
+        notes = [f"columns: {chosen}"] if chosen else []
         for option, others in self.alternatives.items():
             if others:
                 choice = shlex.quote(f"data.{option}={others[0]}")
                 notes.append(f"other candidates for {option}: {', '.join(others)}; choose one with {choice}")
-        return [" ".join(note.split()) for note in notes]
+        return [" ".join(note.split()) for note in [*notes, *self.remarks]]
 
 
 def skip_rows(count: int, rows: int, problem: str) -> str:
@@ -67,6 +75,18 @@ def skip_rows(count: int, rows: int, problem: str) -> str:
     return f"skip                 # {count} of {rows} rows {problem}"
 
 
-def first_lines(file: str) -> list[str]:
+def first_lines(file: str, encoding: str) -> list[str]:
     """Return the first valid lines of a file, or of the first file of a folder."""
-    return [line for line, problem in islice(Cursor(list_files(file)[:1]).lines(), MAX_ROWS) if not problem]
+    cursor = Cursor(list_files(file)[:1], encoding=encoding)
+    return [line for line, problem in islice(cursor.lines(), MAX_ROWS) if not problem]
+
+
+def files_of(paths: Paths) -> list[str]:
+    """Return all files of a split, in the order of the classes."""
+    return [file for files in paths.values() for file in files] if isinstance(paths, dict) else paths
+
+
+def yaml_string(text: str) -> str:
+    """Return a string as YAML, quoted where it needs to be."""
+    plain = re.fullmatch(r"[A-Za-z_][\w-]*", text) and text.lower() not in _YAML_WORDS
+    return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())

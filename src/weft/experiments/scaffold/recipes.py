@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from weft.experiments.scaffold.detected_data import DetectedData
+from weft.experiments.scaffold.detected_data import DetectedData, Paths, yaml_string
 from weft.inference.embedding import POOLING
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _metrics(metrics: str, detected: DetectedData) -> str:
 
 def _data_lines(detected: DetectedData, folder: Path) -> str:
     """The lines of a recipe with the splits and options of the data, and comments on the columns that were chosen."""
-    lines = [f"  # {note}" for note in detected.column_notes()]
+    lines = [f"  # {note}" for note in detected.notes()]
     lines += [f"  {split}: {_paths(files, folder)}" for split, files in detected.splits.items()]
     lines += [f"  {option}: {value}" for option, value in detected.options.items()]
     if "valid" not in detected.splits:
@@ -170,8 +170,10 @@ def _data_lines(detected: DetectedData, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _paths(files: list[str], folder: Path) -> str:
-    """Files as YAML: a string, or a list of several."""
+def _paths(files: Paths, folder: Path) -> str:
+    """Files as YAML: a string, a list of several, or a mapping of classes."""
+    if isinstance(files, dict):
+        return "{" + ", ".join(f"{yaml_string(label)}: {_paths(own, folder)}" for label, own in files.items()) + "}"
 
     def relative(file: str) -> str:
         path, base = Path(file).resolve(), folder.resolve()

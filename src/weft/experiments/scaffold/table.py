@@ -4,55 +4,108 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
-from weft.core.io import list_files
 from weft.data.sources.cursor import Cursor
+from weft.data.sources.json_rows import is_json, json_objects
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.multiple_choice import MultipleChoice
-from weft.data.sources.parsing import ColumnSpec, is_json_lines, read_column_names, tables
+from weft.data.sources.parsing import ColumnSpec, TableFormat, read_column_names, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS
 from weft.data.sources.sentence_pairs import FIRST, SECOND
 from weft.data.sources.sentence_pairs import LABEL as PAIR_LABEL
-from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles
-from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, skip_rows
+from weft.data.sources.tagged_text import TAGS, WORDS
+from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles, count_words
+from weft.experiments.scaffold.delimiters import TABS, Separation, detect_separation
+from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows, yaml_string
+from weft.experiments.scaffold.text_layouts import TAG
 
 _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
-_YAML_WORDS = ("null", "true", "false", "yes", "no")
 
 
-def detect_table(splits: dict[str, list[str]]) -> DetectedData:
-    """Return the data source of a table. Raises ValueError if no rule fits."""
-    return _multiple_choice(splits) or _columns(splits)
+def detect_table(splits: dict[str, Paths], encoding: str, separation: Separation | None) -> DetectedData:
+    """Return the data source of a table. Raises ValueError if no rule fits.
+
+    Args:
+        splits: The files of each split.
+        encoding: Their encoding.
+        separation: How the columns are separated; None = JSON.
+    """
+    file = files_of(splits["train"])[0]
+    table = _Table(file, encoding, separation)
+    return _tagged_lists(splits, table) or _multiple_choice(splits, table) or _columns(splits, table)
 
 
-def _multiple_choice(splits: dict[str, list[str]]) -> DetectedData | None:
+@dataclass
+class _Table:
+    """A file and how to read it."""
+
+    file: str
+    encoding: str
+    separation: Separation | None = None
+
+    @property
+    def layout(self) -> TableFormat:
+        return self.separation.layout if self.separation else TableFormat()
+
+    @property
+    def options(self) -> dict[str, str]:
+        return self.separation.options(self.file) if self.separation else {}
+
+    @property
+    def kind(self) -> str:
+        """``a table with columns separated by commas``."""
+        return "a JSON file" if self.separation is None else f"a table, {self.separation.description},"
+
+    def cursor(self) -> Cursor:
+        return Cursor([self.file], encoding=self.encoding)
+
+
+def _tagged_lists(splits: dict[str, Paths], table: _Table) -> DetectedData | None:
+    """Tagged text in JSON: objects with a list of words and a list of tags."""
+    if table.separation is not None:
+        return None
+    rows = list(islice(tables(table.cursor(), {"text": WORDS, "tags": TAGS}), MAX_ROWS))
+    valid = [row for row in rows if row.cells and not row.problem]
+    if not valid or len(valid) <= 0.95 * sum(bool(row.cells or row.problem) for row in rows):
+        return None
+    cells = [(row.cells["text"].split("\t"), row.cells["tags"].split("\t")) for row in valid]
+    if any(len(words) != len(tags) for words, tags in cells) or all(len(words) == 1 for words, _ in cells):
+        return None
+    options = {} if all(TAG.fullmatch(tag) for _, tags in cells for tag in tags if tag) else {"scheme": "null"}
+    return DetectedData("tagged-text", splits, options, "JSON objects with a list of words and a list of tags")
+
+
+def _multiple_choice(splits: dict[str, Paths], table: _Table) -> DetectedData | None:
     """Multiple choice, if at least 95% of the rows are valid questions or questions with an empty choice, which are skipped."""
-    file = list_files(splits["train"][0])[0]
     candidates: tuple[Literal[0, 1] | None, ...] = (None, 1)
     counts: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
+    layout = table.layout
     for first_index in candidates:
-        rows = list(islice(MultipleChoice(train=file, first_index=first_index).rows([Cursor([file])]), MAX_ROWS))
+        source = MultipleChoice(train=table.file, first_index=first_index, delimiter=layout.delimiter, quoted=layout.quoted)
+        rows = list(islice(source.rows([table.cursor()]), MAX_ROWS))
         empty = sum(bool(_EMPTY_CHOICE.fullmatch(row.problem or "")) for row in rows)
         counts[first_index] = sum(bool(row.cells) for row in rows), sum(bool(row.cells or row.problem) for row in rows), empty
     best = max(candidates, key=lambda first_index: counts[first_index][0])
     valid, total, empty = counts[best]
     if not valid or valid + empty <= 0.95 * total:
         return None
-    options = {} if best is None else {"first_index": str(best)}
+    options = table.options | ({} if best is None else {"first_index": str(best)})
     if empty:
         options["on_bad_row"] = skip_rows(empty, total, "have an empty choice")
     return DetectedData("multiple-choice", splits, options, "questions with several choices")
 
 
-def _columns(splits: dict[str, list[str]]) -> DetectedData:
+def _columns(splits: dict[str, Paths], table: _Table) -> DetectedData:
     """Question answering, sentence pairs, parallel text or labeled text, by the roles of the columns."""
-    file = splits["train"][0]
-    names, rows, options = _read_rows(file)
+    names, rows, options = _read_rows(table)
+    options = table.options | options
     shown = ", ".join(names)
-    if "column_names" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
-        reason = f"a table with questions, contexts and answers (columns: {shown})"
+    specs = [ColumnSpec(None, usual) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)]
+    if "column_names" not in options and all(spec.find(names) for spec in specs):
+        reason = f"{table.kind} with questions, contexts and answers (columns: {shown})"
         return DetectedData("question-answering", splits, options, reason)
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
     roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names])
@@ -60,13 +113,18 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
         options |= _column_option(first, ("source",), "source") | _column_option(second, ("target",), "target")
-        detected = DetectedData("parallel-text", splits, options, f"a table with two texts (columns: {shown})")
+        detected = DetectedData("parallel-text", splits, options, f"{table.kind} with two texts (columns: {shown})")
         return _name_columns(detected, roles, ("source", "target"))
+    if roles.texts and label is None and table.separation is None:
+        return _unlabeled_objects(splits, table, roles, shown)
     if not roles.texts or label is None:
         missing = "no column holds texts" if not roles.texts else "no column has few distinct values, as a label has"
-        remedy = "write the recipe by hand (weft catalog data lists the data sources), or pass a file of plain lines"
-        raise ValueError(f"{file}: cannot detect the task of a table with the columns {shown}: {missing}; {remedy}")
-    detected = _labeled(splits, options, roles, label, shown)
+        remedy = (
+            "check that the table is read as intended, write the recipe by hand (weft catalog data lists the data sources), or "
+            "pass a file of plain lines (weft new --as plain-text)"
+        )
+        raise ValueError(f"{table.file}: cannot detect the task of {table.kind} with the columns {shown}: {missing}; {remedy}")
+    detected = _labeled(splits, options, roles, label, f"{table.kind} with", shown)
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")
     if label.is_continuous:
@@ -74,18 +132,28 @@ def _columns(splits: dict[str, list[str]]) -> DetectedData:
     return detected
 
 
+def _unlabeled_objects(splits: dict[str, Paths], table: _Table, roles: ColumnRoles, shown: str) -> DetectedData:
+    """JSON objects with texts and no label."""
+    if any(column.name == "text" for column in roles.texts):
+        return DetectedData("plain-text", splits, {}, f"JSON objects with a text (columns: {shown})")
+    raise ValueError(
+        f"{table.file}: JSON objects with the columns {shown}: no column has few distinct values, as a label has; for texts "
+        "without labels rename the column of texts to text"
+    )
+
+
 def _labeled(
-    splits: dict[str, list[str]], options: dict[str, str], roles: ColumnRoles, label: TableColumn, shown: str
+    splits: dict[str, Paths], options: dict[str, str], roles: ColumnRoles, label: TableColumn, kind: str, shown: str
 ) -> DetectedData:
     """Sentence pairs, or labeled text with one class or several."""
     if len(roles.texts) == 2:
         first, second = roles.texts
         options |= _column_option(first, FIRST, "first") | _column_option(second, SECOND, "second")
         options |= _column_option(label, ("label",), "label")
-        detected = DetectedData("sentence-pairs", splits, options, f"a table with two texts and a label (columns: {shown})")
+        detected = DetectedData("sentence-pairs", splits, options, f"{kind} two texts and a label (columns: {shown})")
         return _name_columns(detected, roles, ("first", "second"))
     options |= _column_option(roles.texts[0], TEXT, "text") | _column_option(label, LABEL, "label")
-    detected = DetectedData("labeled-text", splits, options, f"a table with a text and a label (columns: {shown})")
+    detected = DetectedData("labeled-text", splits, options, f"{kind} a text and a label (columns: {shown})")
     if separator := label.separator:
         detected.label_type, options["label_type"] = "multiple", "multiple"
         options |= {"separator": repr(separator)} if separator not in ("|", "\t") else {}
@@ -109,11 +177,18 @@ def detect_columns(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
         file: A table with two texts and a score.
         options: Options that are known; their columns are not detected.
     """
-    names, rows, detected = _read_rows(file, options.get("column_names"))
-    left = [name for name in names if name not in options.values()]
+    encoding, delimiter = str(options.get("encoding", "utf-8")), options.get("delimiter")
+    separation = None if is_json(file) else detect_separation(file, encoding)
+    if separation and delimiter:
+        separation = separation._replace(delimiter=str(delimiter), quoted=bool(options.get("quoted", separation.quoted)))
+    table = _Table(file, encoding, None if is_json(file) else separation or TABS)
+    names, rows, detected = _read_rows(table, options.get("column_names"))
     found: dict[str, Any] = {"column_names": tuple(names)} if detected else {}
+    if separation and not delimiter:
+        found |= {"delimiter": separation.delimiter, "quoted": separation.quoted}
+    left = [name for name in names if name not in options.values()]
     for option, usual in {"first": FIRST, "second": SECOND, "label": PAIR_LABEL}.items():
-        if option not in options and (name := next((name for name in usual if name in left), None)):
+        if option not in options and (name := ColumnSpec(None, usual).find(left)):
             found[option] = name
             left.remove(name)
     cells = {name: [cell for row in rows if (cell := row.get(name, "").strip())] for name in left}
@@ -133,32 +208,53 @@ def detect_columns(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_rows(
-    file: str, column_names: Sequence[str] | None = None
+    table: _Table, column_names: Sequence[str] | None = None
 ) -> tuple[list[str], Sequence[Mapping[str, str]], dict[str, str]]:
     """Return the column names, the first rows, and the option ``column_names`` if the table has no header."""
-    names = list(column_names) if column_names else read_column_names(file)
-    wanted = {name: ColumnSpec(name) for name in names}
-    found = islice(tables(Cursor([file]), wanted, column_names), MAX_ROWS)
+    names = list(column_names) if column_names else _first_row(table)
+    positions = [f"column{number}" for number in range(1, len(names) + 1)]
+    keys = list(names) if column_names or table.separation is None else positions
+    layout = table.layout._replace(column_names=keys if table.separation else None)
+    found = islice(tables(table.cursor(), {name: ColumnSpec(name) for name in keys}, layout), MAX_ROWS)
     rows = [row.cells for row in found if row.cells and not row.problem]
     if not rows:
-        raise ValueError(f"{file}: no row can be parsed as a table")
-    if column_names or is_json_lines(file) or _is_header(names, rows):
+        raise ValueError(f"{table.file}: no row can be parsed as a table; {_table_remedy(table)}")
+    if column_names or table.separation is None:
         return names, rows, {}
-    header = [f"column{i}" for i in range(1, len(names) + 1)]
-    rows = [dict(zip(header, cells, strict=True)) for cells in (names, *(list(row.values()) for row in rows))]
-    return header, rows, {"column_names": f"[{', '.join(header)}]"}
+    body = [row for row in rows if list(row.values()) != names]
+    named = [dict(zip(names, row.values(), strict=True)) for row in body]
+    if len(body) == len(rows) - 1 and len(set(names)) == len(names) and named and _is_header(names, named):
+        stripped = [name.strip() for name in names]
+        return stripped, [dict(zip(stripped, row.values(), strict=True)) for row in body], {}
+    return positions, rows, {"column_names": f"[{', '.join(positions)}]"}
+
+
+def _first_row(table: _Table) -> list[str]:
+    """The cells of the first row, or the keys of the first object."""
+    if table.separation is None:
+        return read_column_names(table.cursor())
+    return next((cells for _, cells, problem in table.layout.rows(table.cursor()) if cells and not problem), [])
+
+
+def _table_remedy(table: _Table) -> str:
+    if table.separation is None:
+        first = next((problem for _, _, problem in json_objects(table.cursor()) if problem), "it has no objects")
+        return f"{first}. A JSON file has one object per line, or a list of objects, each with the same keys"
+    return "a table has a header and as many columns in every row, separated by tabs, commas, semicolons or vertical bars"
 
 
 def _is_header(names: list[str], rows: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the first line names the columns: it has no number, no long text and no value that occurs again in its column."""
-    return not any(NUMBER.fullmatch(n.strip()) or any(row[n] == n for row in rows) or len(n.split()) > 6 for n in names)
+    """Whether the first line names the columns: it has no number, no sentence and no value that occurs again in its column."""
+    return not any(
+        not n.strip()
+        or NUMBER.fullmatch(n.strip())
+        or n.strip()[-1] in ".!?。！？"
+        or any(row[n] == n for row in rows)
+        or count_words(n) > 6
+        for n in names
+    )
 
 
 def _column_option(column: TableColumn, usual: tuple[str, ...], option: str) -> dict[str, str]:
     """The option that names a column; none if the column has the first of the usual names."""
-    return {} if column.name == usual[0] else {option: _yaml_string(column.name)}
-
-
-def _yaml_string(text: str) -> str:
-    plain = re.fullmatch(r"[A-Za-z_][\w-]*", text) and text.lower() not in _YAML_WORDS
-    return text if plain else repr(text)
+    return {} if column.name == usual[0] else {option: yaml_string(column.name)}
