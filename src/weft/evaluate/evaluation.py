@@ -32,7 +32,7 @@ _FROM_PREDICTIONS = ("text", "label")
 """Values of ``Metric.inputs`` for which ``compute`` receives the predictions."""
 
 
-@dataclass
+@dataclass(repr=False)
 class EvaluationResult:
     """The values of an evaluation by name, and the predictions where a metric needs them.
 
@@ -55,6 +55,13 @@ class EvaluationResult:
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
     metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<EvaluationResult{' ' * bool(self.split)}{self.split}: {', '.join(self.shown()) or 'no values'}>"
+
+    def shown(self) -> list[str]:
+        """The values with their names, rounded."""
+        return [f"{name} {html.show_number(value)}" for name, value in self.metric_values.items()]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> EvaluationResult:

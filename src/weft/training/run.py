@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.contracts import Data, Learning, Objective, Structure
 from weft.core.options import Natural
-from weft.core.registry import Build
+from weft.core.registry import Build, base_of, name_of
 from weft.evaluate import Evaluation
 from weft.recipe import Node, RecipeParser, dump_options, from_plain, to_yaml
 from weft.training.build import plans
@@ -70,8 +70,8 @@ class Run:
         self.seed, self.device, self.precision, self.format = seed, device, precision, format
         self.data, self.structure, self.objective, self.learning = data, structure, objective, learning
         self.evaluate, self.stages = evaluate, stages
-        self.name = "run"
-        """Name of the recipe; default folders are ``runs/<name>-<n>``."""
+        self.name = name_of(structure) if base_of(structure) is not None else "run"
+        """Name of the recipe; of a run composed in Python, that of its structure. Default folders are ``runs/<name>-<n>``."""
         self.copies: dict[str, str] = {}
         """References in the recipe: path of each ``${...}`` -> path of the node it copies."""
 
@@ -122,6 +122,11 @@ class Run:
         from weft.training.stage_networks import stage_networks
 
         return stage_networks(self)
+
+    def __repr__(self) -> str:
+        from weft.training.run_html import parts_of
+
+        return f"<Run {self.name}: {', '.join(parts_of(self))}>"
 
     def _repr_html_(self) -> str:
         from weft.training.run_html import run_html

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -25,11 +26,13 @@ _TAG = re.compile(r"O|[BIESLU]-\S+")
 _MAX_TAGS = 100
 
 
-def detect_data(files: list[str]) -> DetectedData:
+def detect_data(files: list[str], texts: Sequence[str] = (), label: str | None = None) -> DetectedData:
     """Detect the data source that fits the files, its splits and its options.
 
     Args:
         files: Files or folders. Relative paths are also searched in the folder ``WEFT_DATA``.
+        texts: The column of a table with the text, or the two columns of a pair; empty = detected.
+        label: The column of a table with the label; None = detected.
 
     Raises ValueError if a file is missing, empty or not UTF-8 text, or if no rule fits.
     """
@@ -42,7 +45,7 @@ def detect_data(files: list[str]) -> DetectedData:
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         found += _expand_folder(file)
     splits = _by_split(found)
-    detected = _detect(splits)
+    detected = detect_table(splits, texts, label) if texts or label else _detect(splits)
     detected.size = sum(Path(inner).stat().st_size for file in splits["train"] for inner in list_files(file))
     return detected
 

@@ -22,9 +22,10 @@ _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
 _YAML_WORDS = ("null", "true", "false", "yes", "no")
 
 
-def detect_table(splits: dict[str, list[str]]) -> DetectedData:
-    """Return the data source of a table. Raises ValueError if no rule fits."""
-    return _multiple_choice(splits) or _columns(splits)
+def detect_table(splits: dict[str, list[str]], texts: Sequence[str] = (), label: str | None = None) -> DetectedData:
+    """Return the data source of a table, whose columns may be given by name. Raises ValueError if no rule fits."""
+    named = bool(texts or label)
+    return (None if named else _multiple_choice(splits)) or _columns(splits, texts, label)
 
 
 def _multiple_choice(splits: dict[str, list[str]]) -> DetectedData | None:
@@ -46,16 +47,17 @@ def _multiple_choice(splits: dict[str, list[str]]) -> DetectedData | None:
     return DetectedData("multiple-choice", splits, options, "questions with several choices")
 
 
-def _columns(splits: dict[str, list[str]]) -> DetectedData:
+def _columns(splits: dict[str, list[str]], texts: Sequence[str], label_name: str | None) -> DetectedData:
     """Question answering, sentence pairs, parallel text or labeled text, by the roles of the columns."""
     file = splits["train"][0]
     names, rows, options = _read_rows(file)
     shown = ", ".join(names)
-    if "column_names" not in options and all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)):
+    questions = all(set(usual) & set(names) for usual in (QUESTION, CONTEXT, ANSWER, STARTS))
+    if questions and not texts and "column_names" not in options:
         reason = f"a table with questions, contexts and answers (columns: {shown})"
         return DetectedData("question-answering", splits, options, reason)
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
-    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names])
+    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names], texts, label_name)
     label = roles.label
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
