@@ -159,7 +159,7 @@ def test_epochs_and_batch_size_count_examples(here: Path) -> None:
     run = weft.tune("bert", ROWS, text="Review", label="Polarity", epochs=3, batch_size=4, quiet=True)
     ledger = json.loads((run.folder or here).joinpath("ledger.json").read_text())
     learning, rows = run.run.dump()["learning"], ledger["train"]["rows"]
-    assert learning["batch_tokens"] == 4 * 6  # 4 words, [CLS] and [SEP]
+    assert learning["batch_tokens"] == 4 * 4  # all texts have 4 words
     assert learning["steps"] == 3 * -(-rows // 4)
 
 

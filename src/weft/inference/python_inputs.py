@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,13 @@ from weft.training.build import plans
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
+_NAME = re.compile(r"[\w-]+")
+"""What the name of a split may look like."""
+
 
 def open_data(trained: TrainedRun, data: Any) -> OpenedSplit:
     """Open a split of the run's data by its name; or files, or rows with the columns of the run's data. See ``evaluate``."""
-    if data is None or (isinstance(data, str) and (data in SPLITS or not names_file(data))):
+    if data is None or (isinstance(data, str) and (data in SPLITS or (_NAME.fullmatch(data) and not names_file(data)))):
         return open_split(trained, data)
     return open_split(trained, files=data_files(data, column_names(trained)))
 
