@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from weft.data.requests import input_fields
+from weft.data.requests import BadRequest, read_inputs
+from weft.data.sources.cursor import Cursor
 from weft.data.sources.python_data import data_files, is_table, names_file, table_rows
 from weft.data.sources.text_source import SPLITS
-from weft.inference.datasets import OpenedSplit, open_split
+from weft.inference.datasets import OpenedSplit, input_source, open_split
 from weft.training.build import plans
 
 if TYPE_CHECKING:
@@ -35,18 +37,26 @@ def column_names(trained: TrainedRun) -> tuple[str, ...]:
 
 
 def requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
-    """Return the requests of in-memory data: the rows of a table as dicts by field, anything else as it is."""
+    """Return the requests of a file or a table in memory, as the data source of the run reads them; anything else as it is."""
     if isinstance(data, str):
-        raise ValueError(f"expected a list of texts, got one string; pass a list: [{data[:40]!r}]")
-    if not is_table(data):
+        raise ValueError(
+            f"expected a list of texts, got one string; pass a list: [{data[:40]!r}], or a file: Path({data[:40]!r})"
+        )
+    if not isinstance(data, os.PathLike) and not is_table(data):
         return data
-    columns = dict(zip(trained.codec.info.fields, column_names(trained), strict=True))
-    fields = input_fields(trained.codec.info)
-    return [{f.name: row[columns[f.name]] for f in fields if columns[f.name] in row} for row in table_rows(data)]
+    (file,) = data_files(data)
+    if (source := input_source(trained, file)) is None:
+        return [line for line, _ in Cursor([file]).lines()] if isinstance(data, os.PathLike) else table_rows(data)
+    rows = (row for row in read_inputs(source, file) if row.cells or row.problem)
+    return (BadRequest(f"{row.where}: {row.problem}") if row.problem else dict(row.cells) for row in rows)
 
 
 def texts(trained: TrainedRun, data: Any) -> list[str]:
-    """Return the texts of in-memory data that has one text per row."""
+    """Return the first text of each request."""
     field = trained.codec.info.input_texts()[0]
-    rows = requests(trained, data)
-    return [row[field.name] for row in rows] if is_table(data) else list(rows)
+    found: list[str] = []
+    for request in requests(trained, data):
+        if isinstance(request, BadRequest):
+            raise ValueError(request.problem)
+        found.append(request[field.name] if isinstance(request, Mapping) else request)
+    return found

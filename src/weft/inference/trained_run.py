@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Codec, Dataset, Objective, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.requests import Request, RequestSpec, is_pair, request_cells
+from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
 from weft.inference import python_inputs
@@ -137,8 +137,8 @@ class TrainedRun:
 
         Args:
             requests: Texts. Examples with several texts are tuples, or dicts by field with a list where a field has several:
-                ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file. Or a DataFrame of
-                pandas or polars, a Dataset or a dict of columns, with the columns of the run's data.
+                ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file. Or the ``Path`` of a
+                file, a DataFrame of pandas or polars, a Dataset or a dict of columns, as the data source of the run reads them.
             batch_size: Number of requests per batch.
         """
         with self._warn_of_truncation():
@@ -164,9 +164,21 @@ class TrainedRun:
         info = self.codec.info
         return tuple(info["label"].labels) if "label" in info and info["label"].kind in ("label", "labels") else ()
 
-    def predictions(self, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
-        """Yield the prediction for each request, with the probability of each class. See ``predict``."""
-        return predictions(self, python_inputs.requests(self, requests), batch_size)
+    def predictions(
+        self,
+        requests: Iterable[Request | BadRequest],
+        batch_size: int = 64,
+        on_bad_request: Literal["error", "skip"] = "error",
+    ) -> Iterator[Prediction]:
+        """Yield the prediction for each request, with the probability of each class. See ``predict``.
+
+        Args:
+            requests: As for ``predict``.
+            batch_size: Number of requests per batch.
+            on_bad_request: What happens to a request that cannot be read: ``error``, or ``skip`` for an empty prediction with
+                its ``problem``.
+        """
+        return predictions(self, python_inputs.requests(self, requests), batch_size, on_bad_request)
 
     def embed(self, texts: Iterable[str]) -> np.ndarray:
         """Return the sentence embeddings of texts, N x D, each of unit length: ``weft.load("minilm").embed(["a text"])``.
@@ -174,7 +186,7 @@ class TrainedRun:
         ``weft.inference.embedding.open_embedder`` has more: pooling, semantic search.
 
         Args:
-            texts: Texts; or a DataFrame, a Dataset or a dict of columns with the column of texts.
+            texts: Texts; or a file, a DataFrame, a Dataset or a dict of columns, as for ``predict``.
         """
         from weft.inference.embedding import embedder_of
 

@@ -95,6 +95,9 @@ class LabeledText(TextSource):
                 row = row._replace(cells={"text": row.cells["text"], "label": label})
             yield row
 
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return tables(cursors[0], {"text": ColumnSpec(self.text, TEXT)}, self.column_names)
+
 
 def check_labels(labels: tuple[str, ...] | None) -> None:
     """Raise ValueError unless ``labels`` is None or has at least two distinct names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from weft.core.contracts import Tokenizer
@@ -105,31 +105,43 @@ class MultipleChoice(TextSource):
         return {"label": TargetSpec("label", CHOICE_LABELS)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._parsed(cursors, self._cells)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._parsed(cursors, lambda row: self._input_cells(row)[0])
+
+    def _parsed(self, cursors: list[Cursor], cells_of: Callable[[Mapping[str, Any]], Mapping[str, str]]) -> Iterator[ParsedRow]:
         for record in records(cursors[0], self.column_names):
-            cells, problem = {}, record.problem
+            cells: Mapping[str, str] = {}
+            problem = record.problem
             if record.values is not None and not problem:
                 try:
-                    cells = self._cells(record.values)
+                    cells = cells_of(record.values)
                 except ValueError as error:
                     problem = str(error)
             yield ParsedRow(record.file, record.line, cells, problem)
 
     def _cells(self, row: Mapping[str, Any]) -> dict[str, str]:
-        question = find_value(row, "question", self.question, QUESTION)
-        choices = self._choices(row)
+        cells, labels = self._input_cells(row)
         answer = find_value(row, "answer", self.answer, ANSWER)
-        if not isinstance(question.value, str):
-            raise ValueError(f"the question ({question.path}) must be a text, not {str(question.value)[:40]}")
         if isinstance(answer.value, Mapping | list | bool):
             raise ValueError(f"the answer ({answer.path}) must be a label, an index or a text, not {str(answer.value)[:40]}")
+        given = clean_text(answer.value, answer.path)
+        texts = cells["choices"].split("\t")
+        return {**cells, "label": CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""}
+
+    def _input_cells(self, row: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+        """The question and the choices, and the labels of the choices."""
+        question = find_value(row, "question", self.question, QUESTION)
+        choices = self._choices(row)
+        if not isinstance(question.value, str):
+            raise ValueError(f"the question ({question.path}) must be a text, not {str(question.value)[:40]}")
         texts, labels = [clean_text(c.value, c.path) for c in choices], self._choice_labels(row, choices)
         if not 2 <= len(texts) <= len(CHOICE_LABELS):
             raise ValueError(f"{len(texts)} choices; a row must have 2 to {len(CHOICE_LABELS)}")
         if "" in texts:
             raise ValueError(f"choice {texts.index('') + 1} of {len(texts)} is empty")
-        given = clean_text(answer.value, answer.path)
-        label = CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""
-        return {"question": clean_text(question.value, question.path), "choices": "\t".join(texts), "label": label}
+        return {"question": clean_text(question.value, question.path), "choices": "\t".join(texts)}, labels
 
     def _choices(self, row: Mapping[str, Any]) -> list[PathValue]:
         if isinstance(self.choices, list):

@@ -84,6 +84,9 @@ class ParallelText(TextSource):
             return tables(cursors[0], {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}, self.column_names)
         return self._aligned_lines(*cursors)
 
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return tables(cursors[0], {"source": ColumnSpec(self.source)}, self.column_names)
+
     def _aligned_lines(self, source: Cursor, target: Cursor) -> Iterator[ParsedRow]:
         for _ in source.each_file():
             for _ in target.each_file():

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from weft.core.io import InvalidJSON, parse_json
 from weft.data.sources.cursor import Cursor
@@ -37,6 +37,15 @@ class ParsedRow(NamedTuple):
 def is_json_lines(file: str) -> bool:
     """Return whether the suffix is ``.jsonl`` or ``.ndjson``."""
     return Path(file).suffix.lower() in (".jsonl", ".ndjson")
+
+
+Layout = Literal["csv", "tsv", "jsonl", "columns", "text"]
+"""How the rows of a file are written: as a table, as one word per line with its tags, or otherwise."""
+
+
+def table_layout(file: str) -> Layout:
+    """Return the layout of a table, by file suffix."""
+    return "jsonl" if is_json_lines(file) else "csv" if Path(file).suffix.lower() == ".csv" else "tsv"
 
 
 class ColumnSpec(NamedTuple):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, FileOrFolder, Fraction
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.labeled_text import TEXT
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, is_json_lines, table, table_layout, tables
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
@@ -64,6 +66,17 @@ class PlainText(TextSource):
                 yield from table(cursor, {"text": ColumnSpec("text", option=False)})
             else:
                 yield from self._lines(cursor) if self.unit == "line" else self._paragraphs(cursor)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse rows for prediction: as ``rows`` does, and the texts of a TSV or CSV table."""
+        (cursor,) = cursors
+        if self.layout(cursor.file) in ("csv", "tsv"):
+            return tables(cursor, {"text": ColumnSpec(None, TEXT, False)})
+        return self.rows(cursors)
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return table_layout(file) if Path(file).suffix.lower() in (".tsv", ".csv", ".jsonl", ".ndjson") else "text"
 
     def _lines(self, cursor: Cursor) -> Iterator[ParsedRow]:
         for line, problem in cursor.lines():

@@ -13,7 +13,7 @@ from weft.core.options import Count, File, Fraction
 from weft.core.registry import Build, block
 from weft.data.encoding import START
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, lone_surrogate, table
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, lone_surrogate, table, table_layout
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -90,17 +90,26 @@ class QuestionAnswering(TextSource):
         return {"answer": TargetSpec("span", over="context")}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        answers = {"answer": ColumnSpec(self.answer, ANSWER), START: ColumnSpec(self.start, STARTS)}
+        return map(_validated, self._parsed(cursors, answers))
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        for row in self._parsed(cursors, {}):
+            yield row._replace(cells={name: cell.strip() if name == "question" else cell for name, cell in row.cells.items()})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return "text" if Path(file).suffix.lower() == ".json" else table_layout(file)
+
+    def _parsed(self, cursors: list[Cursor], answers: Mapping[str, ColumnSpec]) -> Iterator[ParsedRow]:
+        """Rows with the columns of the answers, if any."""
         (cursor,) = cursors
-        columns = {
-            "question": ColumnSpec(self.question, QUESTION),
-            "context": ColumnSpec(self.context, CONTEXT),
-            "answer": ColumnSpec(self.answer, ANSWER),
-            START: ColumnSpec(self.start, STARTS),
-        }
+        columns = {"question": ColumnSpec(self.question, QUESTION), "context": ColumnSpec(self.context, CONTEXT), **answers}
         for file in cursor.each_file():
-            is_squad = Path(file).suffix.lower() == ".json"
-            for row in _squad_rows(cursor) if is_squad else table(cursor, columns, self.column_names):
-                yield _validated(row)
+            if Path(file).suffix.lower() == ".json":
+                yield from _squad_rows(cursor, bool(answers))
+            else:
+                yield from table(cursor, columns, self.column_names)
 
 
 def _validated(row: ParsedRow) -> ParsedRow:
@@ -131,8 +140,8 @@ def _answer_problem(cells: Mapping[str, str]) -> str:
 # --------------------------------------------------------------------------------------------------------------- SQuAD JSON
 
 
-def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
-    """The questions of the current file, each with the line of its id."""
+def _squad_rows(cursor: Cursor, answered: bool) -> Iterator[ParsedRow]:
+    """The questions of the current file, each with the line of its id; with their answers or without."""
     done, (text, problem) = cursor.line, cursor.read_file()
     line, at = 1, 0
     articles: list[Any] = []
@@ -146,7 +155,7 @@ def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
     if problem and not done:
         cursor.line += 1
         yield ParsedRow(cursor.file, line, {}, problem)
-    for number, (question_id, cells, problem) in enumerate(_questions(articles), 1):
+    for number, (question_id, cells, problem) in enumerate(_questions(articles, answered), 1):
         found = text.find(json.dumps(question_id, ensure_ascii=False), at) if question_id else -1
         if found >= 0:
             line, at = line + text.count("\n", at, found), found
@@ -156,7 +165,7 @@ def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
     cursor.leave()
 
 
-def _questions(articles: list[Any]) -> Iterator[tuple[str, dict[str, str], str]]:
+def _questions(articles: list[Any], answered: bool) -> Iterator[tuple[str, dict[str, str], str]]:
     """The id, the cells and the problem of each question."""
     for article in articles:
         try:
@@ -174,25 +183,22 @@ def _questions(articles: list[Any]) -> Iterator[tuple[str, dict[str, str], str]]
                 question_id = str(question.get("id", "")) if isinstance(question, dict) else ""
                 question_id = "" if lone_surrogate(question_id) else question_id
                 try:
-                    yield question_id, _cells(question, context, question_id), ""
+                    yield question_id, _cells(question, context, question_id, answered), ""
                 except ValueError as error:
                     yield question_id, {}, str(error)
 
 
-def _cells(question: Any, context: str, question_id: str) -> dict[str, str]:
+def _cells(question: Any, context: str, question_id: str, answered: bool) -> dict[str, str]:
+    cells = {"question": _text_at(question, "question"), "context": context, "id": question_id}
+    if not answered:
+        return cells
     impossible = isinstance(question, dict) and question.get("is_impossible")
     answers = [] if impossible else _list_at(question, "answers", "a question")
     texts = [_text_at(answer, "text").replace("\t", " ") for answer in answers]
     starts = [answer.get("answer_start") for answer in answers]
     if invalid := [start for start in starts if not isinstance(start, int) or start < 0]:
         raise ValueError(f"answer_start must be a character offset, not {invalid[0]!r}")
-    return {
-        "question": _text_at(question, "question"),
-        "context": context,
-        "answer": "\t".join(texts),
-        START: "\t".join(map(str, starts)),
-        "id": question_id,
-    }
+    return {**cells, "answer": "\t".join(texts), START: "\t".join(map(str, starts))}
 
 
 def _list_at(value: Any, key: str, what: str) -> list[Any]:

@@ -84,10 +84,12 @@ class SentencePairs(TextSource):
         return {"label": TargetSpec(FIELD_KINDS[self.label_type], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        columns = {
-            "first": ColumnSpec(self.first, FIRST),
-            "second": ColumnSpec(self.second, SECOND),
-            "label": ColumnSpec(self.label, LABEL),
-        }
+        return self._stripped(cursors, {"label": ColumnSpec(self.label, LABEL)})
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._stripped(cursors, {})
+
+    def _stripped(self, cursors: list[Cursor], targets: dict[str, ColumnSpec]) -> Iterator[ParsedRow]:
+        columns = {"first": ColumnSpec(self.first, FIRST), "second": ColumnSpec(self.second, SECOND), **targets}
         for row in tables(cursors[0], columns, self.column_names):
             yield row._replace(cells={name: cell.strip() for name, cell in row.cells.items()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from typing import Literal
 
@@ -11,7 +12,7 @@ from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import COMMENTS, ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.parsing import COMMENTS, ColumnSpec, Layout, ParsedRow, is_json_lines, table
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tag_schemes import to_bioes, to_iob1, to_iob2
@@ -20,6 +21,7 @@ from weft.data.tokenizers.word import Word
 Files = File | list[File]
 WORDS, TAGS = ColumnSpec(None, ("tokens", "words"), False), ColumnSpec(None, ("tags", "ner_tags", "labels"), False)
 _BLANKS = re.compile(r"[ \t]+")
+_SNIFFED_LINES = 1000
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 
 
@@ -84,6 +86,34 @@ class TaggedText(TextSource):
             else:
                 yield from self._sentences(cursor)
 
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        reader = copy(self)
+        reader.scheme, reader.tag_column = None, self.word_column  # the words stand in for tags, which the file may lack
+        for file in cursors[0].each_file():
+            if is_json_lines(file):
+                found = table(cursors[0], {"text": WORDS})
+                both = (row._replace(cells={**row.cells, "tags": row.cells["text"]}) if row.cells else row for row in found)
+                rows = map(reader._from_lists, both)
+            else:
+                rows = reader._sentences(cursors[0])
+            for row in rows:
+                yield row._replace(cells={name: cell for name, cell in row.cells.items() if name == "text"})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return "jsonl" if is_json_lines(file) else "columns"
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether the lines up to the first empty one have the same number of columns, two or more."""
+        sizes = set[int]()
+        for number, (line, _) in enumerate(Cursor([file]).lines()):
+            cells = [cell for cell in _BLANKS.split(line) if cell]
+            if (not cells and sizes) or number > _SNIFFED_LINES:
+                return len(sizes) == 1 and sizes != {1}
+            if cells and cells[0] not in ("-DOCSTART-", "#"):
+                sizes.add(len(cells))
+        return False
+
     def _sentences(self, cursor: Cursor) -> Iterator[ParsedRow]:
         """Parse a CoNLL file."""
         words: list[str] = []
@@ -111,7 +141,8 @@ class TaggedText(TextSource):
             yield self._sentence(cursor.file, first, words, tags, first_problem)
 
     def _too_few_columns(self, cells: list[str]) -> str:
-        if len(cells) > max(1, self.word_column, self.tag_column or 0):
+        least = 1 if self.tag_column is None else self.tag_column
+        if len(cells) > max(self.word_column, least):
             return ""
         tag = "the last" if self.tag_column is None else self.tag_column
         return f"{len(cells)} columns, but word_column is {self.word_column} and tag_column is {tag} (from 0)"

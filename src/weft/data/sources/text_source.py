@@ -19,7 +19,7 @@ from weft.data.encoding import Values
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ParsedRow
+from weft.data.sources.parsing import Layout, ParsedRow, table_layout
 from weft.data.sources.split_preparation import fit_row, write_split
 from weft.data.sources.train_overlap import count_train_overlap
 from weft.data.sources.training_scan import TargetSpec, TrainingScan, flatten, hash_text, scan_training_files, train_tokenizers
@@ -87,6 +87,23 @@ class TextSource(Data):
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         """Parse rows from the cursors' positions; a malformed row has a ``problem``, an empty one no cells."""
         raise TypeError(f"{type(self).__name__} does not implement rows(cursors)")
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse rows as ``rows`` does, for prediction: what is to be predicted is neither needed nor returned."""
+        for row in self.rows(cursors):
+            yield row._replace(cells={name: cell for name, cell in row.cells.items() if name in self.text_fields()})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return table_layout(file)
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether a file looks as if it were in the format of this source: its first row can be parsed."""
+        try:
+            row = next(self.inputs([Cursor([file])]), None)
+        except ValueError:
+            return False
+        return row is not None and not row.problem
 
     def usable_rows(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[ParsedRow]:
         """Yield the rows that are used. A subclass may filter or change rows, and counts that in the ledger."""
