@@ -6,6 +6,7 @@ import re
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import weft
 from weft.data import LabeledText, SentencePairs, Word, cache_rows
+from weft.evaluate import Accuracy, Evaluation
 from weft.inference.trained_run import TrainedRun
 from weft.learning import Gradient
 from weft.models import Classifier
@@ -161,6 +163,22 @@ def test_what_is_printed_is_short(run: weft.Run, trained: TrainedRun) -> None:
     assert len(repr(trained)) < 200 and "film 1" not in repr(trained)
     assert re.fullmatch(r"<EvaluationResult valid: loss [\d.]+.*>", repr(trained.evaluate("valid")))
     assert weft.load(trained.folder or "").name == trained.name == "films"
+
+
+def test_a_classifier_reports_accuracy_and_macro_f1_by_default(run: weft.Run, trained: TrainedRun) -> None:
+    assert set(trained.metrics) == {"loss", "accuracy", "macro_f1"}
+    assert trained.evaluate("valid").metric_values["accuracy"] > 0.9
+    assert set(_metrics(run, metrics=[Accuracy])) == {"loss", "accuracy"}
+    monitored = _metrics(run, monitor="macro-f1", every=1)
+    assert set(monitored) == {"loss", "accuracy", "macro_f1"}
+
+
+def _metrics(run: weft.Run, **evaluate: Any) -> dict[str, float]:
+    """The metrics of a short run with another evaluation."""
+    learning = partial(Gradient, steps=2, batch_tokens=200, patience=2 if "monitor" in evaluate else 0)
+    parts = {"data": run.data, "structure": run.structure, "objective": run.objective, "learning": learning}
+    with TemporaryDirectory() as folder:
+        return weft.Run(**parts, evaluate=partial(Evaluation, **evaluate)).train(f"{folder}/run", quiet=True).metrics
 
 
 def test_completion_shows_exactly_the_public_names() -> None:

@@ -113,11 +113,12 @@ class Evaluation:
 
     Args:
         every: Rounds between evaluations; 0 = only after training.
-        metrics: Metrics besides the loss.
+        metrics: Metrics besides the loss; None = those of the objective, such as accuracy and macro-f1 of a classifier.
         search: The decoding strategy for metrics that compare texts.
         split: The split that is used during training.
         max_examples: At most N examples during training, spread over the split; 0 = all.
-        monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value.
+        monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value,
+            such as macro-f1.
         batch_tokens: Tokens per batch.
 
     Example:
@@ -137,7 +138,9 @@ class Evaluation:
         batch_tokens: Count = 8000,
     ):
         self.every, self.split, self.max_examples = every, split, max_examples
-        self.monitor, self.batch_tokens = monitor, batch_tokens
+        name, slash, group = monitor.partition("/")
+        self.monitor = name.replace("-", "_") + slash + group  # macro-f1 is a metric in the catalog, macro_f1 its value
+        self.batch_tokens = batch_tokens
         self.metrics = [build() for build in metrics or []]
         self.search = search()
 
@@ -234,9 +237,7 @@ class Evaluation:
     def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
         usable = ", ".join(name for name in values if name in directed and "/" not in name)
         if self.monitor not in values:
-            name = self.monitor.replace("-", "_")
-            hint = f"; did you mean {name!r}?" if name in values else ""
-            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}{hint}")
+            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}")
         if self.monitor not in directed:
             raise OptionError(
                 "monitor",

@@ -48,7 +48,10 @@ def requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
     if (source := input_source(trained, file)) is None:
         return [line for line, _ in Cursor([file]).lines()] if isinstance(data, os.PathLike) else table_rows(data)
     rows = (row for row in read_inputs(source, file) if row.cells or row.problem)
-    return (BadRequest(f"{row.where}: {row.problem}") if row.problem else dict(row.cells) for row in rows)
+    where = isinstance(data, os.PathLike)
+    return (
+        BadRequest(f"{row.where}: {row.problem}" if where else row.problem) if row.problem else dict(row.cells) for row in rows
+    )
 
 
 def texts(trained: TrainedRun, data: Any) -> list[str]:

@@ -115,7 +115,7 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """Build the evaluation of the last stage."""
-        return plans(self)[-1].evaluate()
+        return plans(self)[-1].evaluation()
 
     def networks(self) -> list[StageNetwork]:
         """Build model and objectives of every stage, without reading data. ``weft.inspect.architecture(run)`` draws them."""

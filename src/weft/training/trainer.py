@@ -194,7 +194,7 @@ class Trainer:
             self.record = make_record(self.folder, self.run, self.filled)
             check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
-            check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+            check_split_sizes(plan.evaluation(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
     def corpus_of(self, plan: StagePlan) -> Corpus:
         """Return the data of a stage: its own, or that of the last stage before it that has data."""
@@ -248,7 +248,7 @@ class Trainer:
 
     def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
         """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
-        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluate()
+        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluation()
         check_early_stopping(self.learning, self.evaluation)
         check_evaluation(self.evaluation, self.corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
