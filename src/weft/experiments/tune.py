@@ -71,7 +71,7 @@ def tune(
     }
     choices = [f"device={device}", f"seed={seed}", *([f"learning.optimizer.lr={lr}"] if lr else [])]
     if epochs is not None or batch_size is not None:
-        batch_tokens, steps = _batches(_read(detected, model, 1, choices), epochs, steps, batch_size)
+        batch_tokens, steps = batches_for(_read(detected, model, 1, choices), epochs, steps, batch_size)
         choices.append(f"learning.batch_tokens={batch_tokens}")
     return _read(detected, model, steps, choices).train(folder, quiet=quiet)
 
@@ -82,8 +82,15 @@ def _read(detected: DetectedData, model: str | Path, steps: int | None, choices:
     return run
 
 
-def _batches(run: Run, epochs: float | None, steps: int | None, batch_size: int | None) -> tuple[int, int | None]:
-    """Return the tokens of a batch of ``batch_size`` examples, and the steps of a number of epochs."""
+def batches_for(run: Run, epochs: float | None, steps: int | None, batch_size: int | None) -> tuple[int, int | None]:
+    """Return the tokens of a batch of ``batch_size`` examples on average, and the steps of a number of epochs.
+
+    Args:
+        run: The run, whose data is opened.
+        epochs: Passes over the training data; None = ``steps`` is returned.
+        steps: Optimizer steps.
+        batch_size: Examples per batch; None = the batches of the run.
+    """
     (plan,) = plans(run)
     corpus = plan.data().open()
     network = build_network(plan, corpus.codec.info, run.seed, "meta", check=False)
