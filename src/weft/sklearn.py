@@ -39,7 +39,7 @@ class _TextEstimator(BaseEstimator):
         self,
         model: str | None = None,
         *,
-        epochs: float = 8,
+        epochs: float | None = None,
         lr: float | None = None,
         batch_size: int = 32,
         dim: int = 128,
@@ -50,13 +50,8 @@ class _TextEstimator(BaseEstimator):
         verbose: bool = False,
     ):
         self.model, self.epochs, self.lr, self.batch_size, self.dim = model, epochs, lr, batch_size, dim
-        self.max_length, self.random_state, self.device, self.folder, self.verbose = (
-            max_length,
-            random_state,
-            device,
-            folder,
-            verbose,
-        )
+        self.max_length, self.random_state, self.device = max_length, random_state, device
+        self.folder, self.verbose = folder, verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -66,14 +61,18 @@ class _TextEstimator(BaseEstimator):
     def _fit(self, texts: list[str], labels: list[Any], data: Mapping[str, Any], objective: Mapping[str, Any]) -> None:
         rows = cache_rows(list(zip(texts, labels, strict=True)), ("text", "label"))
         run = self._recipe({"train": rows, **data}, objective, steps=1, batch_tokens=1000)
-        batch_tokens, steps = batches_for(run, self.epochs, None, self.batch_size)
-        run = self._recipe({"train": rows, **data}, objective, steps=steps or 1, batch_tokens=batch_tokens)
+        epochs, least = (8, 300) if self.model is None else (3, 100)
+        batch_tokens, steps = batches_for(run, epochs if self.epochs is None else self.epochs, None, self.batch_size)
+        steps = max(steps or 1, least if self.epochs is None else 1)
+        run = self._recipe({"train": rows, **data}, objective, steps=steps, batch_tokens=batch_tokens)
         self._temporary = None if self.folder else tempfile.TemporaryDirectory(prefix="weft-")
         folder = Path(self.folder) if self._temporary is None else Path(self._temporary.name) / "run"
         self.run_ = run.train(folder, quiet=not self.verbose)
 
     def _recipe(self, data: Mapping[str, Any], objective: Mapping[str, Any], steps: int, batch_tokens: int) -> Run:
         pretrained = {"type": "pretrained", "from": self.model}
+        scratch = {"type": "classifier", "dim": self.dim}
+        structure = scratch if self.model is None else {**pretrained, "task": "classification"}
         lr = self.lr or (1e-3 if self.model is None else 5e-5)
         recipe = {
             "seed": self.random_state,
@@ -87,9 +86,7 @@ class _TextEstimator(BaseEstimator):
                 "tokenizer": "word" if self.model is None else pretrained,
                 **data,
             },
-            "structure": {"type": "classifier", "dim": self.dim}
-            if self.model is None
-            else {**pretrained, "task": "classification"},
+            "structure": structure,
             "objective": objective,
             "learning": {
                 "type": "gradient",
@@ -138,7 +135,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
     Args:
         model: Pretrained model to fine-tune: name of a packaged model (minilm), folder in the Hugging Face layout, or name on a
             hub; None = a bidirectional LSTM over words, trained from scratch.
-        epochs: Passes over the training texts.
+        epochs: Passes over the training texts; None = as ``weft new``: 8 and at least 300 steps from scratch, 3 and at least 100
+            steps for a pretrained model.
         lr: Peak learning rate; None = 1e-3 from scratch, 5e-5 for a pretrained model.
         batch_size: Examples per batch, on average.
         dim: Hidden size of a model that is trained from scratch.
@@ -164,7 +162,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
         self,
         model: str | None = None,
         *,
-        epochs: float = 8,
+        epochs: float | None = None,
         lr: float | None = None,
         batch_size: int = 32,
         dim: int = 128,
@@ -191,11 +189,13 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
 
     def fit(self, X: Any, y: Any) -> TextClassifier:
         """Train on texts with their classes. Empty texts are left out."""
-        target, texts = _target(y, X), _texts(X)
+        texts, target = _texts(X, y), _target(y, X)
         check_classification_targets(target)
         self.classes_, index = np.unique(target, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"{type(self).__name__} needs at least 2 classes; the data has 1 class: {self.classes_[0]!r}")
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 classes; the data has 1 class: {self.classes_.tolist()[0]!r}"
+            )
         names = [str(i) for i in range(len(self.classes_))]
         weights = self._weights()
         self._fit(texts, [names[i] for i in index], {"labels": names}, {"type": "classification", **weights})
@@ -225,7 +225,8 @@ class TextRegressor(RegressorMixin, _TextEstimator):
 
     Args:
         model: Pretrained model to fine-tune; None = a bidirectional LSTM over words, trained from scratch.
-        epochs: Passes over the training texts.
+        epochs: Passes over the training texts; None = as ``weft new``: 8 and at least 300 steps from scratch, 3 and at least 100
+            steps for a pretrained model.
         lr: Peak learning rate; None = 1e-3 from scratch, 5e-5 for a pretrained model.
         batch_size: Examples per batch, on average.
         dim: Hidden size of a model that is trained from scratch.
@@ -246,10 +247,10 @@ class TextRegressor(RegressorMixin, _TextEstimator):
 
     def fit(self, X: Any, y: Any) -> TextRegressor:
         """Train on texts with their numbers. Empty texts are left out."""
-        target = _target(y, X).astype(float)
+        texts, target = _texts(X, y), _target(y, X).astype(float)
         if not np.isfinite(target).all():
             raise ValueError("y contains NaN or infinity; remove these examples")
-        self._fit(_texts(X), target.tolist(), {"label_type": "number"}, {"type": "regression"})
+        self._fit(texts, target.tolist(), {"label_type": "number"}, {"type": "regression"})
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -258,8 +259,10 @@ class TextRegressor(RegressorMixin, _TextEstimator):
         return np.array([float(number) for number in self.run_.predict(_texts(X))])
 
 
-def _texts(data: Any) -> list[str]:
+def _texts(data: Any, y: Any = ()) -> list[str]:
     """Return a list of texts: of a list, a one-dimensional array, a Series, or a table with one column."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
     if isinstance(data, str):
         raise ValueError(f"X must be a list of texts, not one string: [{data[:40]!r}]")
     if hasattr(data, "columns") and len(data.columns) == 1:
@@ -276,8 +279,6 @@ def _texts(data: Any) -> list[str]:
 
 
 def _target(y: Any, data: Any) -> np.ndarray:
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
     target = column_or_1d(y, warn=True)
     check_consistent_length(data, target)
     return target
