@@ -588,7 +588,7 @@ def test_all_processes_exit_if_the_first_fails(tmp_path):
 
 
 def test_torchrun(tmp_path):
-    """The command line with torchrun, and the default run folder."""
+    """The command line with torchrun: the default run folder, and all options behind ``--``."""
     recipe = ["dates", "data.train=40", "data.valid=4", "data.test=4", "structure.dim=8", "learning.steps=3", "device=cpu"]
     command = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "weft", "train", *recipe, "--quiet"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
@@ -598,3 +598,7 @@ def test_torchrun(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["dates-1"]
     assert [row["step"] for row in updates(tmp_path / "runs" / "dates-1")] == [1, 2, 3]
+    command = [*command[:4], "-m", "--", "weft", "train", "runs/dates-1", "--run", "again", "--processes", "2", "--quiet"]
+    again = subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert digest(tmp_path / "again" / "model.safetensors") == digest(tmp_path / "runs" / "dates-1" / "model.safetensors")

@@ -26,6 +26,7 @@ from weft.inference.published import open_published
 from weft.inference.trained_run import TrainedRun
 from weft.models import Seq2SeqClassifier
 from weft.training.run_folder import RunFolder
+from weft.training.threads import share_processors
 
 MAX_BATCH_TOKENS = 4096
 """Token budget of a batch, padding included."""
@@ -113,6 +114,7 @@ def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
         name: Run folder, folder in the Hugging Face layout, or name of a packaged model.
         device: Device to compute on.
     """
+    share_processors()
     return embedder_of(load(name, device) if RunFolder(name).is_run() else open_published(name, task="encode", device=device))
 
 

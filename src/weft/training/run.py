@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,6 +20,7 @@ from weft.training.stages import Stage
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
     from weft.inspect.architecture import StageNetwork
+    from weft.training.tracking import TrackerName
 
 fill_catalog()
 
@@ -133,16 +135,36 @@ class Run:
 
         return run_html(self)
 
-    def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> TrainedRun:
+    def train(
+        self,
+        folder: str | Path | None = None,
+        *,
+        resume: bool = False,
+        quiet: bool = False,
+        keep: bool = False,
+        track: TrackerName | None = None,
+        on_step: Callable[[int, dict[str, Any]], object] | None = None,
+        on_evaluate: Callable[[int, dict[str, float]], object] | None = None,
+        on_save: Callable[[int, Path], object] | None = None,
+    ) -> TrainedRun:
         """Train, and return the trained run; its ``result`` is the final evaluation.
 
         Args:
             folder: Run folder to write; None = the next free ``runs/<name>-<n>``.
             resume: Whether to continue from the last checkpoint in the folder.
             quiet: Whether to show no progress.
+            keep: Whether to keep the checkpoints when the run is finished: to resume it later with more steps.
+            track: Experiment tracker that receives the log too: ``tensorboard``, ``wandb`` or ``mlflow``.
+            on_step: Called with the step and its values (loss, learning rate, ...) every ``learning.log_every`` steps.
+            on_evaluate: Called with the step and the metrics after an evaluation during training.
+            on_save: Called with the step and the folder of the checkpoint after it was saved. An exception of these functions
+                ends the run with a CallbackError; it can be resumed from the last checkpoint.
         """
+        from weft.training.callbacks import UserCallbacks
         from weft.training.display import Display, Terminal
         from weft.training.trainer import train
 
         path = Path(folder) if folder is not None else next_folder(self.name)
-        return train(self.checked(), path, resume=resume, display=Display() if quiet else Terminal())
+        user = UserCallbacks(on_step, on_evaluate, on_save)
+        display = Display() if quiet else Terminal()
+        return train(self.checked(), path, resume=resume, keep=keep, track=track, user=user, display=display)
