@@ -20,7 +20,7 @@ from weft.sklearn import TextClassifier, TextRegressor
 
 TEXTS = [f"{'good' if i % 3 else 'bad'} {('film', 'book', 'play')[i % 5 % 3]}" for i in range(30)]
 LABELS = np.array(["pos" if i % 3 else "neg" for i in range(30)])
-SMALL: dict[str, Any] = {"dim": 8, "epochs": 6, "batch_size": 4, "lr": 1e-2, "device": "cpu"}
+SMALL: dict[str, Any] = {"dim": 8, "epochs": 10, "batch_size": 4, "lr": 2e-2, "device": "cpu"}
 
 
 def to_words(matrix: np.ndarray) -> list[str]:
@@ -103,8 +103,8 @@ def test_model_selection(fitted: TextClassifier) -> None:
     estimator = TextClassifier(**SMALL)
     assert clone(fitted).get_params() == estimator.get_params() and not hasattr(clone(fitted), "run_")
     assert cross_val_score(estimator, TEXTS, LABELS, cv=2).min() > 0.8
-    search = GridSearchCV(estimator, {"epochs": [0.2, 6]}, cv=2).fit(TEXTS, LABELS)
-    assert search.best_params_ == {"epochs": 6}
+    search = GridSearchCV(estimator, {"epochs": [0.2, 10]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_ == {"epochs": 10}
     pipeline = make_pipeline(FunctionTransformer(lambda texts: [text.replace("awful", "bad") for text in texts]), estimator)
     assert pipeline.fit(TEXTS, LABELS).predict(["awful film", "good film"]).tolist() == ["neg", "pos"]
     nested = GridSearchCV(pipeline, {"textclassifier__dim": [4, 8]}, cv=2, refit=False)

@@ -52,9 +52,8 @@ def test_an_exception_ends_the_run_which_resumes_to_the_same_weights(error: Exce
             raise error
 
     folder = tmp_path / "run"
-    with pytest.raises(
-        CallbackError, match=rf"on_step raised {type(error).__name__} at step 5: .*run.train\(folder, resume=True"
-    ):
+    message = rf"on_step raised {type(error).__name__} at step 5: .*run.train\(folder, resume=True"
+    with pytest.raises(CallbackError, match=message):
         RUN.train(folder, quiet=True, on_step=fail)
     resumed = RUN.train(folder, quiet=True, resume=True)
     whole = RUN.train(tmp_path / "whole", quiet=True)

@@ -41,9 +41,8 @@ class WandB:
 
     def __init__(self, folder: Path, config: Mapping[str, Any]):
         wandb = _import("wandb", "Weights & Biases")
-        self.run = wandb.init(
-            name=folder.name, dir=str(folder), config=dict(config), id=_stored_id(folder, "wandb"), resume="allow"
-        )
+        stored = _stored_id(folder, "wandb")
+        self.run = wandb.init(name=folder.name, dir=str(folder), config=dict(config), id=stored, resume="allow")
         _store_id(folder, "wandb", self.run.id)
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -103,9 +102,8 @@ def _import(package: str, title: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise ValueError(
-            f"tracking with {title} needs the package {package}; install it with: pip install 'weft[{package}]'"
-        ) from None
+        install = f"pip install 'weft[{package}]'"
+        raise ValueError(f"tracking with {title} needs the package {package}; install it with: {install}") from None
 
 
 def _stored_id(folder: Path, tracker: str) -> str | None:

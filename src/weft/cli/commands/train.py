@@ -37,8 +37,7 @@ def train(
         bool, typer.Option("--keep", help="Keep the checkpoints of the finished run, to resume it with more steps.")
     ] = False,
     track: Annotated[
-        ExperimentTracker | None,
-        typer.Option("--track", help="Experiment tracker that receives the log too.", show_default=False),
+        ExperimentTracker | None, typer.Option("--track", help="Tracker that receives the log too.", show_default=False)
     ] = None,
     processes: Annotated[
         int, typer.Option(help="Processes on this host that train together.", min=1, max=1024, rich_help_panel=GROUP_PANEL)
