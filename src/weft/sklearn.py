@@ -65,8 +65,10 @@ class _TextEstimator(BaseEstimator):
         batch_tokens, steps = batches_for(run, epochs if self.epochs is None else self.epochs, None, self.batch_size)
         steps = max(steps or 1, least if self.epochs is None else 1)
         run = self._recipe({"train": rows, **data}, objective, steps=steps, batch_tokens=batch_tokens)
-        self._temporary = None if self.folder else tempfile.TemporaryDirectory(prefix="weft-")
-        folder = Path(self.folder) if self._temporary is None else Path(self._temporary.name) / "run"
+        folder = self.folder
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="weft-")
+            folder = Path(self._temporary.name) / "run"
         self.run_ = run.train(folder, quiet=not self.verbose)
 
     def _recipe(self, data: Mapping[str, Any], objective: Mapping[str, Any], steps: int, batch_tokens: int) -> Run:
@@ -102,7 +104,7 @@ class _TextEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling: options, and the files of the run folder as bytes, without checkpoints."""
-        state = dict(super().__getstate__())
+        state: dict[str, Any] = dict(super().__getstate__())  # pyright: ignore[reportCallIssue, reportArgumentType]
         state.pop("_temporary", None)
         run = state.pop("run_", None)
         if run is not None:
