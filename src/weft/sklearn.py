@@ -204,8 +204,10 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
         return self
 
     def _weights(self) -> dict[str, Any]:
-        if self.class_weight is None or self.class_weight == "balanced":
-            return {} if self.class_weight is None else {"weights": "balanced"}
+        if self.class_weight is None:
+            return {}
+        if isinstance(self.class_weight, str):
+            return {"weights": self.class_weight}
         positions = {name: str(i) for i, name in enumerate(self.classes_.tolist())}
         if unknown := [name for name in self.class_weight if name not in positions]:
             raise ValueError(f"class_weight has {unknown[0]!r}, which is no class; the classes are: {self.classes_.tolist()}")

@@ -81,7 +81,13 @@ def train(
     with resumable(folder, [*group.arguments(), *plugins.arguments()]):
         display = Display() if quiet else Terminal()
         train_run(
-            specification, folder, resume=resume, plugins=plugins.names, display=display, track=track.value if track else None, keep=keep
+            specification,
+            folder,
+            resume=resume,
+            plugins=plugins.names,
+            display=display,
+            track=track.value if track else None,
+            keep=keep,
         )
 
 
