@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from weft.core.files import make_folder, write_bytes
 from weft.data import cache_rows
 from weft.experiments.tune import batches_for
 from weft.inference.load import load
@@ -123,8 +124,8 @@ class _TextEstimator(BaseEstimator):
             path = folder / name
             if not path.resolve().is_relative_to(folder.resolve()):
                 raise ValueError(f"{name}: a pickled run may only have files of its own folder")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            make_folder(path.parent)
+            write_bytes(path, content)
         self.run_ = load(folder, self.device)
 
 
