@@ -5,10 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Run", "Stage", "TrainedRun", "block", "composition", "load", "models", "slot", "tune"]
+__all__ = [
+    "Run",
+    "Stage",
+    "TrainedRun",
+    "block",
+    "blocks",
+    "composition",
+    "data",
+    "evaluate",
+    "generate",
+    "learning",
+    "load",
+    "models",
+    "objectives",
+    "slot",
+    "tune",
+]
 
 if TYPE_CHECKING:
+    from weft import blocks as blocks
+    from weft import data as data
+    from weft import evaluate as evaluate
+    from weft import generate as generate
+    from weft import learning as learning
     from weft import models as models
+    from weft import objectives as objectives
     from weft.core.registry import block, composition, slot
     from weft.experiments.tune import tune
     from weft.inference.load import load
@@ -32,8 +54,13 @@ def __getattr__(name: str) -> Any:
     """Import on first use: `weft --help` must not wait for torch."""
     import importlib
 
-    if name == "models":
-        return importlib.import_module("weft.models")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    if name not in _HOMES:
+        return importlib.import_module(f"weft.{name}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion: neither imports of this file nor modules that happen to be loaded."""
+    return [*__all__, "__version__"]

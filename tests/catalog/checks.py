@@ -49,6 +49,7 @@ from weft.core.contracts import (
     Objective,
     Pooler,
     Position,
+    Reconstructs,
     Residual,
     Score,
     ScoresChoices,
@@ -1208,6 +1209,37 @@ def check_protocols(factory: Any) -> None:
             assert module.target.name in case.wiring[0], (
                 f"{case.label}: it generates {module.target.name!r}, which the data has not"
             )
+
+
+@check(Structure)
+@torch.no_grad()
+def check_forward(factory: Any) -> None:
+    """``forward`` takes a ``Seq``, or plain data with a mask; a row does not depend on other rows or on padding."""
+    for case in cases(factory):
+        module, info = case.build(), case.wiring[0]
+        for side in ("right", "left"):
+            batch = text_batch(info, side=side)
+            x = next(batch.sequences())
+            inputs = [x]
+            if {Decodes, Reconstructs} & set(module.provides()) and module.memory(batch) is not None:
+                inputs = [batch["source"] if "source" in batch else x, batch[module.target.name]]  # noqa: SIM401
+            label = {"label": batch["label"]} if getattr(module, "class_conditional", False) else {}
+            together = module(*inputs, **label)
+            assert isinstance(together, Tensor), f"{case.label}: forward returns a {type(together).__name__}, not a tensor"
+            plain = module(*(s.data for s in inputs), *(s.mask for s in inputs), **label)
+            same(plain, together, f"{case.label}: plain data with a mask and a Seq differ", 0.0)
+            if ScoresChoices in module.provides():
+                continue  # several sequences per row
+            for row in range(len(together)):
+                alone = [Seq(s.data[row][s.real()[row]][None]) if s.data.ndim == 2 else s.select(_index(row)) for s in inputs]
+                own = module(*alone, **{name: values[[row]] for name, values in label.items()})[0]
+                real_T = inputs[-1].real()[row]
+                kept = together[row][real_T] if own.ndim == 2 and len(own) == int(real_T.sum()) else together[row]
+                same(kept, own, f"{case.label}: forward of row {row} depends on padding ({side}) or on other rows")
+
+
+def _index(row: int) -> Tensor:
+    return torch.tensor([row])
 
 
 def _provides(protocol: type) -> Condition:

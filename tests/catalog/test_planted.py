@@ -592,6 +592,16 @@ class PoolsPadding(ToyEncoder):
         self.pooler = AveragesPadding(DIM)
 
 
+class ForwardIgnoresMask(ToyEncoder):
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classifier(self.features(Seq(Seq.of(x, mask).data)))
+
+
+class ForwardIgnoresPlainMask(ToyEncoder):
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classifier(self.features(Seq.of(x)))
+
+
 class PredictsWords(Labels):
     """Logits over the words in place of the tags."""
 
@@ -795,6 +805,8 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_nll, Dense, NoGradient),
     (checks.check_head_rows, Dense, CentersRows),
     (checks.check_protocols, ToyEncoder, Nothing),
+    (checks.check_forward, ToyEncoder, ForwardIgnoresMask),
+    (checks.check_forward, ToyEncoder, ForwardIgnoresPlainMask),
     (checks.check_encodes, ToyEncoder, partial(ToyEncoder, encoder=RunsOverPadding)),
     (checks.check_classifies, ToyEncoder, PoolsPadding),
     (checks.check_chooses, Picker, partial(Picker, pooler=AveragesPadding)),

@@ -302,6 +302,9 @@ class ToyEncoder(Structure, Encodes, Classifies):
     def features(self, x: Seq) -> Tensor:
         return self.pooler(self.encode(x))
 
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.classifier(self.features(Seq.of(x, mask)))
+
 
 class ToyLanguageModel(Structure, Decodes):
     """A language model."""
@@ -313,6 +316,9 @@ class ToyLanguageModel(Structure, Decodes):
 
     def embed(self, x: Seq) -> Seq:
         return self.embedder(x)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.next_token_logits(Seq.of(x, mask), None)
 
 
 class Translator(Structure, Encodes, Decodes):
@@ -333,6 +339,11 @@ class Translator(Structure, Encodes, Decodes):
 
     def memory(self, batch: Batch) -> Memory | None:
         return Memory((self.encode(batch["source"]),))
+
+    def forward(
+        self, x: Seq | Tensor, decoder_input: Seq | Tensor, mask: Tensor | None = None, decoder_mask: Tensor | None = None
+    ) -> Tensor:
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask))
 
 
 class Versatile(ToyLanguageModel, Classifies):
@@ -368,6 +379,9 @@ class Labels(Structure, Tags, Encodes):
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
 
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.tag_head(self.encode(Seq.of(x, mask)).data)
+
 
 class Picker(Structure, Encodes, ScoresChoices):
     """Predicts which of several texts is correct."""
@@ -384,6 +398,9 @@ class Picker(Structure, Encodes, ScoresChoices):
     def features(self, x: Seq) -> Tensor:
         return self.pooler(self.encode(x))
 
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.choice_head(self.features(Seq.of(x, mask)))[:, 0]
+
 
 class Finds(Structure, ExtractsSpans, Encodes):
     """Predicts the span of an answer."""
@@ -399,6 +416,9 @@ class Finds(Structure, ExtractsSpans, Encodes):
 
     def encode(self, x: Seq, mask: Mask = Full()) -> Seq:
         return self.encoder(self.embedder(x), mask)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        return self.span_head(self.encode(Seq.of(x, mask)).data)
 
 
 TOYS = (Translator, ToyLanguageModel, ToyEncoder, Versatile, Attentive, Labels, Picker, Finds)

@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "valid.tsv").write_text(table(*range(100, 112)))
     (home / "films.yaml").write_text(RECIPE)
     for seed in (1, 2):
-        answer = weft("train", home / "films.yaml", f"seed={seed}", "--run", home / f"run{seed}", "--tensorboard")
+        answer = weft("train", home / "films.yaml", f"seed={seed}", "--run", home / f"run{seed}", "--track", "tensorboard")
         assert answer.code == 0, answer.err
     return home
 

@@ -135,3 +135,45 @@ def test_steps_grow_with_the_size_of_the_data(here: Path) -> None:
     tokens = 40_000 * 4
     learning = run.dump()["learning"]
     assert 2 * tokens <= learning["steps"] * learning["batch_tokens"] <= 5 * tokens
+
+
+ROWS = [{"Review": f"a very {'good' if i % 2 else 'bad'} film", "Polarity": "yes" if i % 2 else "no", "id": i} for i in range(24)]
+
+
+@pytest.mark.parametrize("form", ["frame", "dicts", "columns", "files"])
+def test_in_memory_rows_and_lists_of_files(form: str, here: Path) -> None:
+    import pandas
+
+    frame = pandas.DataFrame(ROWS)
+    frame.to_csv("one.csv", index=False)
+    frame.to_csv("two.csv", index=False)
+    data = {"frame": frame, "dicts": ROWS, "columns": dict(frame.items()), "files": ["one.csv", "two.csv"]}[form]
+    run = weft.tune("bert", data, text="Review", label="Polarity", test=frame, lr=1e-3, steps=2, folder="run", quiet=True)
+    recipe = run.run.dump()
+    assert (recipe["data"]["text"], recipe["data"]["label"]) == ("Review", "Polarity")
+    assert (recipe["learning"]["optimizer"]["lr"], recipe["learning"]["steps"]) == (1e-3, 2)
+    assert run.result.split == "test" and set(run.predict(frame)) <= {"yes", "no"}
+
+
+def test_epochs_and_batch_size_count_examples(here: Path) -> None:
+    run = weft.tune("bert", ROWS, text="Review", label="Polarity", epochs=3, batch_size=4, quiet=True)
+    ledger = json.loads((run.folder or here).joinpath("ledger.json").read_text())
+    learning, rows = run.run.dump()["learning"], ledger["train"]["rows"]
+    assert learning["batch_tokens"] == 4 * 4  # all texts have 4 words
+    assert learning["steps"] == 3 * -(-rows // 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"text": "review"}, "there is no column 'review'; the columns are: Review, Polarity, id"),
+        ({"epochs": 1, "steps": 1}, r"got both epochs \(1\) and steps \(1\)"),
+        ({"lr": -1.0}, "lr is -1.0; it must be greater than 0"),
+    ],
+)
+def test_wrong_options_are_errors(options: dict[str, Any], message: str, here: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        weft.tune("bert", ROWS, **options)
+    with pytest.raises(ValueError, match="no training data"):
+        weft.tune("bert")
+    assert not Path("runs").exists()

@@ -79,7 +79,7 @@ def test_changed_weights_are_rejected(trained):
 def test_rows_that_are_left_out_are_reported(trained):
     (trained / "more.tsv").write_text("text\tlabel\ngood film\t1\n\t0\nbad film\t0\n\t1\n")
     run = weft.load(trained / "run")
-    assert run.evaluate(files=[trained / "more.tsv"]).remarks == ["2 of 4 rows were left out of files: 2 empty rows"]
+    assert run.evaluate([trained / "more.tsv"]).remarks == ["2 of 4 rows were left out of files: 2 empty rows"]
     assert run.evaluate().remarks == []
 
 

@@ -144,10 +144,11 @@ def test_stages_are_checked(read, small: str) -> None:
         ("perplexity", "", None),
         ("exact_match", "[exact-match]", None),
         ("exact_match", "[bleu, exact-match]", None),
+        ("exact-match", "[exact-match]", None),  # by its name in the catalog
+        ("exact-match/dd-mm", "[{type: exact-match, group_by: language}]", None),
         ("exact_match_worst_group", "[{type: exact-match, group_by: language}]", None),
         ("exact_match/en", "[{type: exact-match, group_by: language}]", None),
         ("exact_match_worst_group", "[exact-match]", "loss, perplexity, exact_match"),
-        ("exact-match", "[exact-match]", r"loss, perplexity, exact_match; did you mean 'exact_match'\?"),
         ("bleu", "", "loss, perplexity"),
     ],
 )

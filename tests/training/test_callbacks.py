@@ -80,7 +80,7 @@ def test_a_log_entry_has_the_stage_and_reaches_file_and_display(tmp_path):
 def test_tensorboard_receives_values_but_no_problems(tmp_path):
     log = RunLog(RunFolder(tmp_path))
     board: Any = Board()
-    log.board = board
+    log.tracker = board
     log.write({"step": 1, "loss": 0.5})
     log.write({"event": "skip", "step": 2, "problem": "the loss is nan"})
     log.close()

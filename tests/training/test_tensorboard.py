@@ -51,11 +51,11 @@ def test_no_step_appears_twice_after_a_resume(tmp_path: Path) -> None:
         stages=[partial(Stage, name="second", learning=partial(learning, steps=6))],
     )
     folder = tmp_path / "run"
-    train(run, folder, tensorboard=True, keep=True)
+    train(run, folder, track="tensorboard", keep=True)
     complete = scalars(folder)
     assert set(complete.values()) == {1} and logged(folder) <= complete.keys()
     (folder / "model.safetensors").unlink()
     for checkpoint in ("step-00000004", "step-00000006"):  # killed after step 3 of the second stage
         shutil.rmtree(folder / "checkpoints" / "second" / checkpoint)
-    train(run, folder, resume=True, tensorboard=True)
+    train(run, folder, resume=True, track="tensorboard")
     assert scalars(folder) == complete

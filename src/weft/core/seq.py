@@ -44,6 +44,20 @@ class Seq:
                 f"got {tuple(self.mask.shape)}"
             )
 
+    @classmethod
+    def of(cls, x: Seq | Tensor, mask: Tensor | None = None) -> Seq:
+        """Return plain data with its mask as a ``Seq``; a ``Seq`` is returned as it is.
+
+        Example:
+            >>> Seq.of(torch.tensor([[7, 8, 0]]), torch.tensor([[True, True, False]])).lengths()
+            tensor([2])
+        """
+        if not isinstance(x, Seq):
+            return cls(x, mask)
+        if mask is not None:
+            raise TypeError("got a Seq and a mask, but a Seq has its own mask; pass Seq(ids, mask) alone, or ids and mask")
+        return x
+
     @property
     def rows(self) -> int:
         return self.data.shape[0]

@@ -32,7 +32,7 @@ _FROM_PREDICTIONS = ("text", "label")
 """Values of ``Metric.inputs`` for which ``compute`` receives the predictions."""
 
 
-@dataclass
+@dataclass(repr=False)
 class EvaluationResult:
     """The values of an evaluation by name, and the predictions where a metric needs them.
 
@@ -55,6 +55,13 @@ class EvaluationResult:
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
     metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<EvaluationResult{' ' * bool(self.split)}{self.split}: {', '.join(self.shown()) or 'no values'}>"
+
+    def shown(self) -> list[str]:
+        """The values with their names, rounded."""
+        return [f"{name} {html.show_number(value)}" for name, value in self.metric_values.items()]
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> EvaluationResult:
@@ -106,11 +113,12 @@ class Evaluation:
 
     Args:
         every: Rounds between evaluations; 0 = only after training.
-        metrics: Metrics besides the loss.
+        metrics: Metrics besides the loss; None = those of the objective, such as accuracy and macro-f1 of a classifier.
         search: The decoding strategy for metrics that compare texts.
         split: The split that is used during training.
         max_examples: At most N examples during training, spread over the split; 0 = all.
-        monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value.
+        monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value,
+            such as macro-f1.
         batch_tokens: Tokens per batch.
 
     Example:
@@ -130,7 +138,9 @@ class Evaluation:
         batch_tokens: Count = 8000,
     ):
         self.every, self.split, self.max_examples = every, split, max_examples
-        self.monitor, self.batch_tokens = monitor, batch_tokens
+        name, slash, group = monitor.partition("/")
+        self.monitor = name.replace("-", "_") + slash + group  # macro-f1 is a metric in the catalog, macro_f1 its value
+        self.batch_tokens = batch_tokens
         self.metrics = [build() for build in metrics or []]
         self.search = search()
 
@@ -227,9 +237,7 @@ class Evaluation:
     def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
         usable = ", ".join(name for name in values if name in directed and "/" not in name)
         if self.monitor not in values:
-            name = self.monitor.replace("-", "_")
-            hint = f"; did you mean {name!r}?" if name in values else ""
-            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}{hint}")
+            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}")
         if self.monitor not in directed:
             raise OptionError(
                 "monitor",

@@ -23,6 +23,7 @@ from weft.data.encoding import cut_text
 from weft.generate.frontier import positions
 from weft.inference.load import load
 from weft.inference.published import open_published
+from weft.inference.trained_run import TrainedRun
 from weft.models import Seq2SeqClassifier
 from weft.training.run_folder import RunFolder
 from weft.training.threads import share_processors
@@ -114,19 +115,22 @@ def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
         device: Device to compute on.
     """
     share_processors()
-    if RunFolder(name).is_run():
-        run = load(name, device)
-        if not hasattr(run.model, "encode"):
-            raise ValueError(f"{name} has no encoder, so it has no embeddings")
-        field = run.codec.info.input_texts()[0]
-        own = None if isinstance(run.model, Seq2SeqClassifier) else getattr(run.model, "pooler", None)  # which pools the decoder
-        pooler = own or MeanPooler(run.model.dim)
-        length = min(field.max_length + 8, positions(run.model) or field.max_length + 8)
-        return TextEmbedder(run.model, run.codec, *_pooling_options(RunFolder(name).path, run.model.dim, pooler, length))
-    run = open_published(name, task="encode", device=device)
-    folder = Path(run.codec.tokenizers["text"].from_)  # pyright: ignore[reportAttributeAccessIssue]
-    length = positions(run.model) or run.codec.info["text"].max_length
-    return TextEmbedder(run.model, run.codec, *_pooling_options(folder, run.model.dim, MeanPooler(run.model.dim), length))
+    return embedder_of(load(name, device) if RunFolder(name).is_run() else open_published(name, task="encode", device=device))
+
+
+def embedder_of(trained: TrainedRun) -> TextEmbedder:
+    """Return the sentence embeddings of an opened run or pretrained model. See ``open_embedder``."""
+    model, codec = trained.model, trained.codec
+    if not hasattr(model, "encode"):
+        raise ValueError(f"{trained.name} has no encoder, so it has no embeddings")
+    field = codec.info.input_texts()[0]
+    if trained.folder is None:
+        folder = Path(codec.tokenizers[field.space].from_)  # pyright: ignore[reportAttributeAccessIssue]
+        length = positions(model) or field.max_length
+        return TextEmbedder(model, codec, *_pooling_options(folder, model.dim, MeanPooler(model.dim), length))
+    own = None if isinstance(model, Seq2SeqClassifier) else getattr(model, "pooler", None)  # which pools the decoder
+    length = min(field.max_length + 8, positions(model) or field.max_length + 8)
+    return TextEmbedder(model, codec, *_pooling_options(trained.folder, model.dim, own or MeanPooler(model.dim), length))
 
 
 def _pooling_options(

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from weft.core import html
@@ -19,7 +20,7 @@ from weft.core.registry import Build
 from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
-from weft.inference.datasets import open_split
+from weft.inference import python_inputs
 from weft.inference.errors import HighLossExample, high_loss_examples
 from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
@@ -27,7 +28,7 @@ from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
 from weft.training.build import final_key
 from weft.training.run import Run
-from weft.training.run_html import run_html
+from weft.training.run_html import parts_of, run_html
 
 
 class TrainedRun:
@@ -65,8 +66,13 @@ class TrainedRun:
 
     @property
     def name(self) -> str:
-        """Name of the recipe or of the pretrained model."""
-        return self.run.name
+        """Name of the run folder or of the pretrained model."""
+        return self.run.name if self.folder is None else self.folder.resolve().name
+
+    def __repr__(self) -> str:
+        parameters = sum(p.numel() for p in self.model.parameters())
+        facts = [*parts_of(self.run)[self.folder is None :], f"{parameters:,} parameters", *self.result.shown()]
+        return f"<TrainedRun {self.name}: {', '.join(facts)}>"
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -131,11 +137,32 @@ class TrainedRun:
 
         Args:
             requests: Texts. Examples with several texts are tuples, or dicts by field with a list where a field has several:
-                ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file.
+                ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file. Or the ``Path`` of a
+                file, a DataFrame of pandas or polars, a Dataset or a dict of columns, as the data source of the run reads them.
             batch_size: Number of requests per batch.
         """
         with self._warn_of_truncation():
             return [prediction.text for prediction in self.predictions(requests, batch_size)]
+
+    def predict_proba(self, requests: Iterable[Request], batch_size: int = 64) -> np.ndarray:
+        """Return the probability of each class for each request, N x C in the order of ``classes``, as in scikit-learn.
+
+        Args:
+            requests: As for ``predict``.
+            batch_size: Number of requests per batch.
+        """
+        classes = self.classes
+        with self._warn_of_truncation():
+            found = [prediction.probabilities for prediction in self.predictions(requests, batch_size)]
+        if not classes or any(not probabilities for probabilities in found):
+            raise ValueError(f"{self.name} predicts no class, so it has no probabilities; use predict")
+        return np.array([[of_one[name] for name in classes] for of_one in found]).reshape(-1, len(classes))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes that are predicted; empty where the target is no class."""
+        info = self.codec.info
+        return tuple(info["label"].labels) if "label" in info and info["label"].kind in ("label", "labels") else ()
 
     def predictions(
         self,
@@ -151,7 +178,23 @@ class TrainedRun:
             on_bad_request: What happens to a request that cannot be read: ``error``, or ``skip`` for an empty prediction with
                 its ``problem``.
         """
-        return predictions(self, requests, batch_size, on_bad_request)
+        return predictions(self, python_inputs.requests(self, requests), batch_size, on_bad_request)
+
+    def embed(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the sentence embeddings of texts, N x D, each of unit length: ``weft.load("minilm").embed(["a text"])``.
+
+        ``weft.inference.embedding.open_embedder`` has more: pooling, semantic search.
+
+        Args:
+            texts: Texts; or a file, a DataFrame, a Dataset or a dict of columns, as for ``predict``.
+        """
+        from weft.inference.embedding import embedder_of
+
+        embedder = embedder_of(self)
+        vectors_ND = embedder(python_inputs.texts(self, texts))
+        if embedder.truncated:
+            warnings.warn(f"truncated {embedder.truncated:,} texts to {embedder.max_length} tokens", stacklevel=2)
+        return vectors_ND
 
     def request_format(self, request: Request) -> RequestSpec:
         """Return the codec and the objective for a request: those for pairs where it is a pair."""
@@ -165,27 +208,33 @@ class TrainedRun:
 
     # -------------------------------------------------------------------------------------------------------- evaluation
 
-    def evaluate(self, split: str | None = None, files: Sequence[str | Path] = ()) -> EvaluationResult:
-        """Evaluate on a split of the run's data, or on other files of the same format.
+    def evaluate(self, data: Any = None) -> EvaluationResult:
+        """Evaluate on a split of the run's data, or other data: ``evaluate("valid")``, ``evaluate("x.csv")``, ``evaluate(df)``.
 
         Args:
-            split: Name of the split; None = test, or valid where there is no test.
-            files: Other files; ``CLASS=FILE`` where each class has its own.
+            data: Name of a split; or a file or list of files in the format of the run's data (``CLASS=FILE`` where each class has
+                its own); or rows with the columns of the run's data: a DataFrame of pandas or polars, a Dataset, a dict of
+                columns, a list of dicts or tuples. None = the split test, or valid where there is no test.
         """
-        opened = open_split(self, split, files)
+        opened = python_inputs.open_data(self, data)
         key = final_key(self.run, opened.name)
         result = self.evaluation().evaluate(self.model, self.objective, opened.dataset, self.codec, self.device, key=key)
         left_out = opened.left_out()
         return replace(result, split=opened.name, remarks=[*result.remarks, *([left_out] if left_out else [])])
 
-    def dataset(self, split: str | None = None, files: Sequence[str | Path] = ()) -> tuple[str, Dataset]:
-        """Open a split of the run's data, or other files. Returns the name of the split and the dataset. See ``evaluate``."""
-        opened = open_split(self, split, files)
+    def dataset(self, data: Any = None) -> tuple[str, Dataset]:
+        """Open a split of the run's data, or other data. Returns the name of the split and the dataset. See ``evaluate``."""
+        opened = python_inputs.open_data(self, data)
         return opened.name, opened.dataset
 
-    def errors(self, split: str | None = None, files: Sequence[str | Path] = (), max_examples: int = 20) -> list[HighLossExample]:
-        """Return the examples with the largest loss (per token where there are several), largest first. See ``evaluate``."""
-        return high_loss_examples(self, self.dataset(split, files)[1], max_examples)
+    def errors(self, data: Any = None, max_examples: int = 20) -> list[HighLossExample]:
+        """Return the examples with the largest loss (per token where there are several), largest first.
+
+        Args:
+            data: A split, files or rows, as for ``evaluate``.
+            max_examples: Number of examples to return.
+        """
+        return high_loss_examples(self, self.dataset(data)[1], max_examples)
 
     # ---------------------------------------------------------------------------------------------------------- batching
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from torch import Tensor
+
 from weft.blocks import LSTM, ClassifierHead, MeanPooler, SumEmbedder
 from weft.core.contracts import Classifies, Embedder, Embeds, Encoder, Head, Pooler
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
+from weft.core.seq import Seq
 from weft.models.encoder_model import EncoderModel
 
 
@@ -32,9 +35,8 @@ class Classifier(EncoderModel, Embeds, Classifies):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> from weft.core.seq import Seq
         >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
-        >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9]])))).shape
+        >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 2])
     """
 
@@ -51,3 +53,7 @@ class Classifier(EncoderModel, Embeds, Classifies):
     ):
         super().__init__(info, info.inputs()[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.classifier = head(dim, info["label"], None)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x C, the logits of the classes. See ``Structure``."""
+        return self.classifier(self.features(Seq.of(x, mask)))

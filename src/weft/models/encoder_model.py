@@ -51,3 +51,7 @@ class EncoderModel(Structure, Encodes):
         if self.pooler is None:
             raise ValueError(f"this {type(self).__name__} has no pooler; set the option pooler, for example to mean or first")
         return self.pooler(self.encode(x))
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x T x D hidden states. See ``Structure``."""
+        return self.encode(Seq.of(x, mask)).data

@@ -46,8 +46,8 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
         >>> import torch
         >>> from weft.core.fields import Field
         >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
-        >>> model.decode(Seq(torch.tensor([[7, 8, 9]])), None).hidden.data.shape
-        torch.Size([1, 3, 8])
+        >>> model(torch.tensor([[7, 8, 9]])).shape
+        torch.Size([1, 3, 11])
     """
 
     def __init__(
@@ -84,6 +84,16 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
                 "this LanguageModel has no pooler, so it does not classify; set the option pooler, for example to last"
             )
         return self.pooler(self.decode(x, None).hidden)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x T x V, the logits of the token after each prefix. With a pooler: B x C, of the classes, or B, of each choice.
+
+        See ``Structure``.
+        """
+        if self.pooler is None:
+            return self.next_token_logits(Seq.of(x, mask), None)
+        features_BD = self.features(Seq.of(x, mask))
+        return self.choice_head(features_BD)[:, 0] if self.scores_choices else self.classifier(features_BD)
 
     def provides(self) -> tuple[type, ...]:
         unused = {Classifies, ScoresChoices}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from torch import Tensor
+
 from weft.blocks import LSTM, ClassifierHead, MaxPooler, SumEmbedder
 from weft.core.contracts import CHOICE, Embedder, Encoder, Head, Pooler, ScoresChoices
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
+from weft.core.seq import Seq
 from weft.models.encoder_model import EncoderModel
 
 
@@ -31,10 +34,9 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> from weft.core.seq import Seq
         >>> model = MultipleChoiceModel(Info({"choices": Field("choices", 11, kind="texts")}), dim=8)
-        >>> model.choice_head(model.features(Seq(torch.tensor([[7, 6, 8, 2], [7, 6, 9, 2]])))).shape
-        torch.Size([2, 1])
+        >>> model(torch.tensor([[[7, 6, 8, 2], [7, 6, 9, 2]]])).shape
+        torch.Size([1, 2])
     """
 
     def __init__(
@@ -51,3 +53,12 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
         choices = info.expect("choices", "texts", "use data such as multiple-choice")
         super().__init__(info, choices, dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.choice_head = head(dim, CHOICE, None)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """The logit of each sequence: N for N x T ids or a ``Seq``, B x C for B x C x T ids, a question with C choices each.
+
+        See ``Structure``.
+        """
+        if isinstance(x, Tensor) and x.ndim == 3:
+            return self(x.flatten(0, 1), None if mask is None else mask.flatten(0, 1)).unflatten(0, x.shape[:2])
+        return self.choice_head(self.features(Seq.of(x, mask)))[:, 0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from torch import Tensor
+
 from weft.blocks import LSTM, AttentionLSTM, MeanPooler, SumEmbedder, TiedHead
 from weft.core.batch import Batch
 from weft.core.contracts import Decoder, Decodes, Embedder, Encoder, Encodes, Head, Pooler, Reconstructs, Structure
@@ -41,9 +43,8 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
         >>> from weft.core.fields import Field
         >>> info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
         >>> model = Seq2Seq(info, dim=8)
-        >>> ids = Seq(torch.tensor([[7, 8, 9]]))
-        >>> model.decode(ids, model.memory(Batch({"source": ids}, 1))).hidden.data.shape
-        torch.Size([1, 3, 8])
+        >>> model(torch.tensor([[7, 8, 9]]), torch.tensor([[1, 9, 8, 7]])).shape
+        torch.Size([1, 4, 11])
     """
 
     def __init__(
@@ -83,6 +84,12 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
     def memory(self, batch: Batch) -> Memory:
         encoded = self.encode(batch["source"] if "source" in batch else batch[self.target.name])
         return Memory((encoded,), None if self.pooler is None else self.pooler(encoded))
+
+    def forward(
+        self, x: Seq | Tensor, decoder_input: Seq | Tensor, mask: Tensor | None = None, decoder_mask: Tensor | None = None
+    ) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input`` (teacher forcing). See ``Structure``."""
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask))
 
     def provides(self) -> tuple[type, ...]:
         return tuple(p for p in super().provides() if p is not self.not_provided)

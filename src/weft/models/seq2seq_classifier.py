@@ -41,7 +41,7 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
     Example:
         >>> from weft.core.fields import Field
         >>> model = Seq2SeqClassifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
-        >>> model.classifier(model.features(Seq(torch.tensor([[7, 8, 9, 2]])))).shape
+        >>> model(torch.tensor([[7, 8, 9, 2]])).shape
         torch.Size([1, 2])
     """
 
@@ -80,6 +80,10 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         embed = self.embedder if self.target_embedder is None else self.target_embedder
         memory = Memory((encoded,), None if self.summary is None else self.summary(encoded))
         return self.pooler(self.decoder(embed(shift_right(x)), memory).hidden)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x C, the logits of the classes. See ``Structure``."""
+        return self.classifier(self.features(Seq.of(x, mask)))
 
 
 def shift_right(x: Seq) -> Seq:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from torch import Tensor
+
 from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Encoder, ExtractsSpans, Head
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
+from weft.core.seq import Seq
 from weft.models.encoder_model import EncoderModel
 
 
@@ -30,10 +33,9 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> from weft.core.seq import Seq
         >>> texts = {"question": Field("question", 11), "context": Field("context", 11)}
         >>> model = SpanExtractor(Info({**texts, "answer": Field("answer", 2, kind="span", space="context")}), dim=8)
-        >>> model.span_head(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data).shape
+        >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 3, 2])
     """
 
@@ -50,3 +52,7 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         answer = info.expect("answer", "span", "use data such as question-answering")
         super().__init__(info, info.input_texts()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.span_head = head(dim, answer, None)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x T x 2, the start and end logits of each token. See ``Structure``."""
+        return self.span_head(self.encode(Seq.of(x, mask)).data)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
+from torch import Tensor
+
 from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Embeds, Encoder, Head, LinearChain, Tags
 from weft.core.fields import Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
+from weft.core.seq import Seq
 from weft.models.encoder_model import EncoderModel
 
 
@@ -32,11 +35,10 @@ class Tagger(EncoderModel, Tags, Embeds):
     Example:
         >>> import torch
         >>> from weft.core.fields import Field
-        >>> from weft.core.seq import Seq
         >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
         >>> model = Tagger(info, dim=8)
-        >>> model.tag_head(model.encode(Seq(torch.tensor([[7, 8, 9]]))).data[0]).shape
-        torch.Size([3, 5])
+        >>> model(torch.tensor([[7, 8, 9]])).shape
+        torch.Size([1, 3, 5])
     """
 
     def __init__(
@@ -54,3 +56,7 @@ class Tagger(EncoderModel, Tags, Embeds):
         super().__init__(info, info[tags.space], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.tag_head = head(dim, tags, None)
         self.chain = None if chain is None else chain(tags)
+
+    def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
+        """B x T x C, the logits of the tags at each token; with a chain, its emission scores. See ``Structure``."""
+        return self.tag_head(self.encode(Seq.of(x, mask)).data)

@@ -108,6 +108,20 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         mean_BP, logvar_BP = self.to_posterior(self.pooler(self.encode(x))).chunk(2, -1)
         return Posterior(mean_BP, logvar_BP)
 
+    def forward(
+        self,
+        x: Seq | Tensor,
+        decoder_input: Seq | Tensor,
+        mask: Tensor | None = None,
+        decoder_mask: Tensor | None = None,
+        label: Tensor | None = None,
+    ) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
+
+        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
+        """
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
+
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
         return torch.randn(rows, self.latent, device=self.to_posterior.weight.device)
 

@@ -41,6 +41,8 @@ class Classification(LabelObjective):
         1
     """
 
+    metrics = ("accuracy", "macro-f1")
+
     def __init__(
         self,
         info: Info,

@@ -37,6 +37,7 @@ class MultiLabel(Objective):
     """
 
     needs = (Classifies,)
+    metrics = ("multi-label-f1",)
 
     def __init__(self, info: Info, dim: int, *, threshold: Fraction = 0.5):
         super().__init__(info, dim)

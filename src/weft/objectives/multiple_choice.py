@@ -40,6 +40,7 @@ class MultipleChoiceObjective(Objective):
     """
 
     needs = (ScoresChoices,)
+    metrics = ("accuracy",)
 
     def __init__(self, info: Info, dim: int, *, bos: bool = False):
         super().__init__(info, dim)

@@ -42,6 +42,8 @@ class Ordinal(LabelObjective):
         4
     """
 
+    metrics = ("accuracy", "macro-f1")
+
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         refuse_choices(info)
         info.expect("label", "label", "use data with one label per example, or another objective")

@@ -38,6 +38,8 @@ class Regression(LabelObjective):
 
     label_type = float
 
+    metrics = ("correlation",)
+
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         info.expect("label", "number", "set label_type: number of the data, or use another objective")
         super().__init__(info, dim, pair_order, bos)

@@ -62,6 +62,7 @@ class SpanAnswer(Objective):
     """
 
     needs = (ExtractsSpans,)
+    metrics = ("answer-exact-match", "answer-f1")
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class Tagging(Objective):
     """
 
     needs = (Tags,)
+    metrics = ("tag-accuracy",)
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from weft.core.contracts import Metric
@@ -28,7 +29,7 @@ def write_metrics(
         display: Progress display.
     """
     split = "test" if "test" in results else "valid"
-    result = results.get(split, EvaluationResult({}))
+    result = replace(results[split], split=split) if split in results else EvaluationResult({})
     valid = {"valid": results["valid"].metric_values} if split == "test" and "valid" in results else {}
     with display.waiting("computing confidence intervals"):
         details = {name: value for name, value in result.details(metrics).items() if value}

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.core.contracts import Dataset, Objective, Structure
+from weft.core.contracts import Dataset, Metric, Objective, Structure
 from weft.core.fields import Info
 from weft.core.options import OptionError
 from weft.core.registry import CATALOG, base_of, name_of
 from weft.core.seeding import Key, key
+from weft.evaluate import Evaluation
 from weft.learning.network import Network
 from weft.pretrained.vocabulary_check import check_vocabulary
 from weft.pretrained.weights import initialize_weights, structures_with_weights
@@ -38,6 +39,14 @@ class StagePlan:
     evaluate: Any
     start: dict[str, str]
     new_data: bool
+
+    def evaluation(self) -> Evaluation:
+        """Build the evaluation, with the metrics of the first objective where none are chosen."""
+        evaluation = self.evaluate()
+        if not evaluation.metrics:
+            first = next(iter(self.objective.values())) if isinstance(self.objective, dict) else self.objective
+            evaluation.metrics = [CATALOG[Metric][name]() for name in getattr(base_of(first), "metrics", ())]
+        return evaluation
 
     def codec_folder(self, folder: Path) -> Path:
         """Return the folder of the fields and tokenizers of the stage's own data, within a run folder."""

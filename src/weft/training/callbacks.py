@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,11 +21,11 @@ from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter
 from weft.training.run_folder import RunFolder
 from weft.training.saving import CheckpointPolicy
-from weft.training.tensorboard import TensorBoard
+from weft.training.tracking import Tracker
 
 
 class RunLog:
-    """log.jsonl of a run, and TensorBoard where requested.
+    """log.jsonl of a run, and an experiment tracker where requested.
 
     Args:
         folder: Folder of the run.
@@ -30,28 +33,60 @@ class RunLog:
 
     def __init__(self, folder: RunFolder):
         self.folder = folder
-        self.board: TensorBoard | None = None
+        self.tracker: Tracker | None = None
 
     def write(self, row: dict[str, Any]) -> None:
         """Append an entry to the log."""
         self.folder.write_log(row)
-        self._add_to_board(row)
+        if self.tracker is not None and _is_tracked(row):
+            self.tracker.add(row)
 
-    def _add_to_board(self, row: dict[str, Any]) -> None:
-        if self.board is not None and "problem" not in row and row.get("event", "train") in ("train", "valid"):
-            self.board.add(row)
-
-    def rewrite_board(self) -> None:
-        """Write the TensorBoard files anew from the log, which a resumed run has truncated at its checkpoint."""
-        if self.board is not None:
-            self.board.clear()
-            for row in self.folder.read_log():
-                self._add_to_board(row)
+    def resume_tracker(self) -> None:
+        """Tell the tracker about the log, which a resumed run has truncated at its checkpoint."""
+        if self.tracker is not None:
+            self.tracker.resume(filter(_is_tracked, self.folder.read_log()))
 
     def close(self) -> None:
-        """Close the TensorBoard files."""
-        if self.board is not None:
-            self.board.close()
+        """Close the tracker."""
+        if self.tracker is not None:
+            self.tracker.close()
+
+
+def _is_tracked(row: Mapping[str, Any]) -> bool:
+    """Return whether a log entry has values: those of events and problems are not tracked."""
+    return "problem" not in row and row.get("event", "train") in ("train", "valid")
+
+
+class CallbackError(RuntimeError):
+    """A callback of the user has raised an exception."""
+
+
+@dataclass(frozen=True)
+class UserCallbacks:
+    """Functions that are called during training, in the first process.
+
+    Args:
+        on_step: Called with the step and its values (loss, learning rate, ...) at every log entry (``learning.log_every``).
+        on_evaluate: Called with the step and the metrics after an evaluation during training.
+        on_save: Called with the step and the folder of the checkpoint after it was saved.
+    """
+
+    on_step: Callable[[int, dict[str, Any]], object] | None = None
+    on_evaluate: Callable[[int, dict[str, float]], object] | None = None
+    on_save: Callable[[int, Path], object] | None = None
+
+    def call(self, name: str, step: int, value: Any) -> None:
+        """Call one of the functions. Raises CallbackError from its exception, which ends the run; it can be resumed."""
+        function = getattr(self, name)
+        if function is None:
+            return
+        try:
+            function(step, value)
+        except Exception as error:
+            raise CallbackError(
+                f"the callback {name} raised {type(error).__name__} at step {step:,}: {error}. The last checkpoint is intact; "
+                "fix the callback, then resume: run.train(folder, resume=True)"
+            ) from error
 
 
 class StageCallbacks:
@@ -70,6 +105,7 @@ class StageCallbacks:
         stop: Stop requests by signals.
         feeds: Feeds of the run; the last one's padding is shown.
         device: Device of the model.
+        user: Functions of the user.
     """
 
     loop: TrainingLoop
@@ -90,9 +126,10 @@ class StageCallbacks:
         stop: StopRequest,
         feeds: list[Feed],
         device: torch.device,
+        user: UserCallbacks = UserCallbacks(),
     ):
         self.seed, self.stage, self.network, self.corpus, self.evaluation = seed, stage, network, corpus, evaluation
-        self.policy = policy
+        self.policy, self.user = policy, user
         self.log, self.display, self.meter, self.stop, self.feeds, self.device = log, display, meter, stop, feeds, device
         self.saved = False
         """Whether a checkpoint was written."""
@@ -105,6 +142,7 @@ class StageCallbacks:
         self.log.write(row)
         self.meter.sample()
         self.display.update(row, self.feeds[-1].padding.ratio if self.feeds else 0.0)
+        self.user.call("on_step", row["step"], row)
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
         """Return whether to evaluate after this step (``evaluate.every``)."""
@@ -126,6 +164,7 @@ class StageCallbacks:
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})
         self.display.show_evaluation(progress.step, result.metric_values, result.remarks)
+        self.user.call("on_evaluate", progress.step, result.metric_values)
         score = self.evaluation.score(result)
         self.higher_is_better = result.higher_is_better[self.evaluation.monitor]
         return score
@@ -147,12 +186,13 @@ class StageCallbacks:
     def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
         """Save a checkpoint."""
         self.saved = True
-        self.policy.save(tensors, documents, progress)
+        path = self.policy.save(tensors, documents, progress)
+        self.user.call("on_save", progress.step, path)
 
     def restore(self) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
         """Return tensors and documents of the latest intact checkpoint; later values are removed from the log."""
         found = self.policy.restore()
-        self.log.rewrite_board()
+        self.log.resume_tracker()
         return found
 
     def should_stop(self) -> bool:

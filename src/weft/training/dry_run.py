@@ -100,7 +100,7 @@ def check(run: Run) -> list[StageReport]:
     stages, before = plans(run), None
     _check_depth(stages)
     for plan in stages:
-        evaluation = attempt(plan.evaluate, plan.evaluate)
+        evaluation = attempt(plan.evaluation, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
         info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
         if info is not None and plan.new_data:
@@ -109,7 +109,7 @@ def check(run: Run) -> list[StageReport]:
             attempt(shared_tokenizers, plan.data, plans_with_data(stages[: plan.index])[-1], plan)
         if learning is not None and info is not None and evaluation is not None:
             attempt(check_early_stopping, plan.learning, learning, evaluation)
-            attempt(check_evaluation, plan.evaluate, evaluation, info)
+            attempt(check_evaluation, plan.evaluate, plan.evaluate(), info)  # default metrics fit where the objective does
         with SkipInit():
             network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
         if network is not None:

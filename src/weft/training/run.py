@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from weft.core.contracts import Data, Learning, Objective, Structure
 from weft.core.options import Natural
-from weft.core.registry import Build
+from weft.core.registry import Build, base_of, name_of
 from weft.evaluate import Evaluation
 from weft.recipe import Node, RecipeParser, dump_options, from_plain, to_yaml
 from weft.training.build import plans
@@ -19,6 +20,7 @@ from weft.training.stages import Stage
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
     from weft.inspect.architecture import StageNetwork
+    from weft.training.tracking import TrackerName
 
 fill_catalog()
 
@@ -70,8 +72,8 @@ class Run:
         self.seed, self.device, self.precision, self.format = seed, device, precision, format
         self.data, self.structure, self.objective, self.learning = data, structure, objective, learning
         self.evaluate, self.stages = evaluate, stages
-        self.name = "run"
-        """Name of the recipe; default folders are ``runs/<name>-<n>``."""
+        self.name = name_of(structure) if base_of(structure) is not None else "run"
+        """Name of the recipe; of a run composed in Python, that of its structure. Default folders are ``runs/<name>-<n>``."""
         self.copies: dict[str, str] = {}
         """References in the recipe: path of each ``${...}`` -> path of the node it copies."""
 
@@ -115,7 +117,7 @@ class Run:
 
     def evaluation(self) -> Evaluation:
         """Build the evaluation of the last stage."""
-        return plans(self)[-1].evaluate()
+        return plans(self)[-1].evaluation()
 
     def networks(self) -> list[StageNetwork]:
         """Build model and objectives of every stage, without reading data. ``weft.inspect.architecture(run)`` draws them."""
@@ -123,13 +125,27 @@ class Run:
 
         return stage_networks(self)
 
+    def __repr__(self) -> str:
+        from weft.training.run_html import parts_of
+
+        return f"<Run {self.name}: {', '.join(parts_of(self))}>"
+
     def _repr_html_(self) -> str:
         from weft.training.run_html import run_html
 
         return run_html(self)
 
     def train(
-        self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False, keep: bool = False
+        self,
+        folder: str | Path | None = None,
+        *,
+        resume: bool = False,
+        quiet: bool = False,
+        keep: bool = False,
+        track: TrackerName | None = None,
+        on_step: Callable[[int, dict[str, Any]], object] | None = None,
+        on_evaluate: Callable[[int, dict[str, float]], object] | None = None,
+        on_save: Callable[[int, Path], object] | None = None,
     ) -> TrainedRun:
         """Train, and return the trained run; its ``result`` is the final evaluation.
 
@@ -138,9 +154,17 @@ class Run:
             resume: Whether to continue from the last checkpoint in the folder.
             quiet: Whether to show no progress.
             keep: Whether to keep the checkpoints when the run is finished: to resume it later with more steps.
+            track: Experiment tracker that receives the log too: ``tensorboard``, ``wandb`` or ``mlflow``.
+            on_step: Called with the step and its values (loss, learning rate, ...) every ``learning.log_every`` steps.
+            on_evaluate: Called with the step and the metrics after an evaluation during training.
+            on_save: Called with the step and the folder of the checkpoint after it was saved. An exception of these functions
+                ends the run with a CallbackError; it can be resumed from the last checkpoint.
         """
+        from weft.training.callbacks import UserCallbacks
         from weft.training.display import Display, Terminal
         from weft.training.trainer import train
 
         path = Path(folder) if folder is not None else next_folder(self.name)
-        return train(self.checked(), path, resume=resume, keep=keep, display=Display() if quiet else Terminal())
+        user = UserCallbacks(on_step, on_evaluate, on_save)
+        display = Display() if quiet else Terminal()
+        return train(self.checked(), path, resume=resume, keep=keep, track=track, user=user, display=display)

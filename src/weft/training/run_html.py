@@ -1,4 +1,4 @@
-"""HTML display of a run in a notebook: its four parts and stages."""
+"""A run in one line, and as HTML in a notebook: its four parts and stages."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def run_html(run: Run, facts: Sequence[str] = ()) -> str:
     below = [f"seed {run.seed}, device {run.device}, precision {run.precision}", *facts]
     table = html.table(["part", "type", "options"], rows, caption=f"Run {run.name}", numbers=False)
     return html.page(table, html.notes(below))
+
+
+def parts_of(run: Run) -> list[str]:
+    """Return the catalog names of data, structure and objectives of the last stage: a run in one line."""
+    plan = plans(run)[-1]
+    return [summary(factory)[0] for part in PARTS[:3] for _, factory in _named(getattr(plan, part))]
 
 
 def _named(part: Any) -> list[tuple[str, Any]]:

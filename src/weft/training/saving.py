@@ -38,19 +38,20 @@ class CheckpointPolicy:
         self.remarks: list[str] = []
         """What the user must know about the final weights, for metrics.json."""
 
-    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> None:
-        """Save a checkpoint, and remove those that are no longer kept."""
+    def save(self, tensors: dict[str, dict[str, Tensor]], documents: dict[str, Any], progress: Progress) -> Path:
+        """Save a checkpoint, and remove those that are no longer kept. Returns its folder."""
         about = {"stage": self.stage, "step": progress.step}
         self.folder.write_log({"event": "saving", **about})
         self._mark_best(progress)
         extra = [path for path in self._paths() if self._is_extra(path)]
         self.checkpoints.keep = self.learning.keep + len(extra) + (not self._is_planned(progress))
         documents = {**documents, RECORD: self.record}
-        self.checkpoints.save(progress.step, tensors, documents, best=progress.best_step == progress.step)
-        for path in extra:
-            if (step := int(path.name.removeprefix("step-"))) < progress.step:
+        path = self.checkpoints.save(progress.step, tensors, documents, best=progress.best_step == progress.step)
+        for old in extra:
+            if (step := int(old.name.removeprefix("step-"))) < progress.step:
                 self.checkpoints.remove(step)
         self.folder.write_log({"event": "saved", **about})
+        return path
 
     def can_resume(self) -> bool:
         """Return whether there is a checkpoint to resume from. Raises FolderError where all of them are damaged."""

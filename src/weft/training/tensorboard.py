@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +27,28 @@ class TensorBoard:
         self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a log entry; metrics of evaluations get the prefix ``valid/``."""
-        prefix = f"stage-{row['stage']}/" if row.get("stage") else ""
-        metric_values = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
-        for name, value in metric_values.items():
-            if isinstance(value, float | int) and name not in ("step", "stage"):
-                self.writer.add_scalar(prefix + name, value, row["step"])
+        """Add a log entry."""
+        for name, value in scalars(row):
+            self.writer.add_scalar(name, value, row["step"])
 
-    def clear(self) -> None:
-        """Remove all event files. ``purge_step`` would not do: it drops later steps of all stages, whose steps overlap."""
+    def resume(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the event files anew. ``purge_step`` would not do: it drops later steps of all stages, whose steps overlap."""
         self.writer.close()
         for file in Path(self.writer.log_dir).glob("events.out.tfevents.*"):
             remove(file)
         self.writer = type(self.writer)(self.writer.log_dir)
+        for row in rows:
+            self.add(row)
 
     def close(self) -> None:
         """Flush and close the event file."""
         self.writer.close()
+
+
+def scalars(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the numeric values of a log entry by name: ``valid/`` before those of an evaluation, the stage before all."""
+    prefix = f"stage-{row['stage']}/" if row.get("stage") else ""
+    metric_values = {f"valid/{name}": value for name, value in row.get("valid", {}).items()} or row
+    for name, value in metric_values.items():
+        if isinstance(value, float | int) and name not in ("step", "stage"):
+            yield prefix + name, value

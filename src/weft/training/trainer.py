@@ -42,7 +42,7 @@ from weft.training.build import (
     plans_with_data,
     shared_tokenizers,
 )
-from weft.training.callbacks import RunLog, StageCallbacks
+from weft.training.callbacks import RunLog, StageCallbacks, UserCallbacks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
@@ -50,8 +50,8 @@ from weft.training.resume import check_codec, make_record, recorded_threads, upd
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.saving import CheckpointPolicy
-from weft.training.tensorboard import TensorBoard
 from weft.training.threads import share_processors, threads_of_run
+from weft.training.tracking import TrackerName, open_tracker
 
 
 def train(
@@ -61,8 +61,9 @@ def train(
     resume: bool = False,
     plugins: list[str] | None = None,
     display: Display | None = None,
-    tensorboard: bool = False,
+    track: TrackerName | None = None,
     keep: bool = False,
+    user: UserCallbacks = UserCallbacks(),
 ) -> TrainedRun:
     """Train a run into a folder. Returns the model with its final weights and the final evaluation.
 
@@ -72,15 +73,16 @@ def train(
         resume: Whether to continue from the last checkpoint in the folder.
         plugins: Names of the imported plug-ins, for environment.json.
         display: Progress display; None = nothing is shown.
-        tensorboard: Whether to write TensorBoard event files too.
+        track: Experiment tracker that receives the log too.
         keep: Whether to keep the checkpoints when the run is finished.
+        user: Functions that are called during training.
     """
     keep_freed_memory()
     share_processors(display.message if display is not None else None)
     with join_processes() as processes:
-        trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes)
+        trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes, user)
         with _folder_errors(trainer):
-            resumes = processes.on_main(lambda: trainer.open_folder(resume, plugins or [], tensorboard))
+            resumes = processes.on_main(lambda: trainer.open_folder(resume, plugins or [], track))
             return trainer.train(resumes, keep)
 
 
@@ -113,6 +115,7 @@ class Trainer:
         folder: Folder to write.
         display: Progress display; only the first process has one.
         processes: Processes that train together.
+        user: Functions that are called during training.
     """
 
     corpus: Corpus
@@ -125,7 +128,15 @@ class Trainer:
     filled: dict[str, Any] | None = None
     """The full recipe with hashes, in the first process."""
 
-    def __init__(self, run: Run, folder: RunFolder, display: Display | None = None, processes: Processes | None = None):
+    def __init__(
+        self,
+        run: Run,
+        folder: RunFolder,
+        display: Display | None = None,
+        processes: Processes | None = None,
+        user: UserCallbacks = UserCallbacks(),
+    ):
+        self.user = user
         self.run, self.folder, self.processes = run, folder, processes or Processes()
         self.display = display if display is not None and self.processes.is_main else Display()
         self.device = self.processes.select_device(choose_device(run.device))
@@ -148,7 +159,7 @@ class Trainer:
         """Whether a checkpoint was written."""
         return any(callbacks.saved for callbacks in self.stages)
 
-    def open_folder(self, resume: bool, plugins: list[str], tensorboard: bool) -> bool:
+    def open_folder(self, resume: bool, plugins: list[str], track: TrackerName | None) -> bool:
         """Create the folder, or open it to resume. Returns whether the run resumes."""
         filled = self.run.dump(hashes=True)
         resumes = resume and not self.folder.is_incomplete()  # a stub: killed while the folder was created
@@ -161,8 +172,8 @@ class Trainer:
         else:
             self.folder.create(filled, plugins)
         self.filled = filled
-        if tensorboard:
-            self.log.board = TensorBoard(self.folder.path)
+        if track is not None:
+            self.log.tracker = open_tracker(track, self.folder.path, filled)
         return resumes
 
     def train(self, resume: bool, keep: bool = False) -> TrainedRun:
@@ -211,7 +222,7 @@ class Trainer:
         if self.filled is not None:
             check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
-            check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+            check_split_sizes(plan.evaluation(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
 
     def corpus_of(self, plan: StagePlan) -> Corpus:
         """Return the data of a stage: its own, or that of the last stage before it that has data."""
@@ -270,7 +281,7 @@ class Trainer:
 
     def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
         """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
-        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluate()
+        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluation()
         check_early_stopping(self.learning, self.evaluation)
         check_evaluation(self.evaluation, self.corpus.codec.info)
         if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
@@ -304,6 +315,7 @@ class Trainer:
             stop=self.stop,
             feeds=self.feeds,
             device=self.device,
+            user=self.user,
         )
         self.stages.append(callbacks)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from weft.data import LabeledText, PlainText, TaggedText, Word, cache_rows
+from weft.data.sources.python_data import data_files
 
 LABELED = partial(LabeledText, tokenizer=Word, validation_fraction=0, on_bad_row="skip")
 
@@ -91,3 +92,26 @@ def test_what_was_opened_before_does_not_matter(tmp_path):
     found = [build(tokenizer=Word).open().ledger for build in (own, held, own, held)]
     assert found[0]["train"]["unknown tokens"] == 0 and found[0] == found[2]
     assert found[1]["valid"]["rows"] == 6 and found[1] == found[3]
+
+
+def test_strings_are_files_or_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").write_text("a\n")
+    assert data_files("rows.csv") == ["rows.csv"] and data_files(tmp_path / "notes") == [str(tmp_path / "notes")]
+    assert data_files(["a.csv", "b.csv"]) == ["a.csv", "b.csv"]  # even if missing: the source reports it
+    assert data_files(["notes", "good=notes"]) == ["notes", "good=notes"]
+    texts = ["a text. Another one", "x = y", "word", "long " * 2000, "null \0"]
+    (file,) = data_files(texts)
+    assert [text for text in open(file, encoding="utf-8")][2] == '{"text": "word"}\n'  # noqa: PTH123, SIM115, C416
+
+
+def test_columns_and_rows_are_the_same_table():
+    columns = {"text": ["a", "b"], "label": np.array([1, 0])}
+    assert cache_rows(columns) == cache_rows([{"text": "a", "label": 1}, {"text": "b", "label": 0}])
+
+
+def test_several_splits_are_no_table():
+    datasets = import_module("datasets")
+    part = datasets.Dataset.from_dict({"text": ["a"]})
+    with pytest.raises(ValueError, match="not a DatasetDict of train, test"):
+        cache_rows(datasets.DatasetDict({"train": part, "test": part}))

@@ -80,7 +80,7 @@ def evaluate(
 
     trained, data_files = load_for_files(run, files)
     generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
-    result = trained.evaluate(split, data_files)
+    result = trained.evaluate(_data(split, data_files))
     result.remarks += [f"warning: {warning}" for warning in warnings]
     about = result.details(trained.evaluation().metrics)
     metric_values = {**result.metric_values, **generated}
@@ -96,6 +96,13 @@ def evaluate(
         print_result("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
         if report:
             print_result("\n" + report.text())
+
+
+def _data(split: str | None, files: list[str]) -> str | list[str] | None:
+    """The data to evaluate on: a split, or files."""
+    if split and files:
+        raise ValueError(f"got both the split {split!r} and other files; pass one of them")
+    return split or files or None
 
 
 def _is_bare_encoder(model: Path) -> bool:
@@ -152,7 +159,7 @@ def errors(
 ) -> None:
     """Show the examples with the largest loss, with prediction and reference."""
     trained, data_files = load_for_files(run, files)
-    for error in trained.errors(split, data_files, max_examples):
+    for error in trained.errors(_data(split, data_files), max_examples):
         if as_json:
             print_json_line(vars(error))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,14 @@ from weft.cli.runs import read_recipe, resumable
 GROUP_PANEL = "Several processes"
 
 
+class ExperimentTracker(StrEnum):
+    """What receives the log of a run beside its folder."""
+
+    TENSORBOARD = "tensorboard"
+    WANDB = "wandb"
+    MLFLOW = "mlflow"
+
+
 @command
 def train(
     plugins: Plugins,
@@ -27,7 +36,9 @@ def train(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the checkpoints of the finished run, to resume it with more steps.")
     ] = False,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard event files.")] = False,
+    track: Annotated[
+        ExperimentTracker | None, typer.Option("--track", help="Tracker that receives the log too.", show_default=False)
+    ] = None,
     processes: Annotated[
         int, typer.Option(help="Processes on this host that train together.", min=1, max=1024, rich_help_panel=GROUP_PANEL)
     ] = 1,
@@ -57,7 +68,8 @@ def train(
     folder = run or (latest_folder(specification.name) if resume else next_folder(specification.name))
     if launches:
         arguments = ["train", recipe, *(overrides or []), *(["--resume"] if resume else []), "--run", str(folder)]
-        arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("keep", keep), ("tensorboard", tensorboard)) if wanted]
+        arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("keep", keep)) if wanted]
+        arguments += ["--track", track.value] if track else []
         launch(group, [*arguments, *group.arguments(), *plugins.arguments()], folder, plugins.arguments())
         return
     if not resume:
@@ -69,7 +81,13 @@ def train(
     with resumable(folder, [*group.arguments(), *plugins.arguments()]):
         display = Display() if quiet else Terminal()
         train_run(
-            specification, folder, resume=resume, plugins=plugins.names, display=display, tensorboard=tensorboard, keep=keep
+            specification,
+            folder,
+            resume=resume,
+            plugins=plugins.names,
+            display=display,
+            track=track.value if track else None,
+            keep=keep,
         )
 
 

@@ -78,6 +78,15 @@ class Decodes(ABC):
         """Embeddings of the target's ids. Structures that override ``decode``, ``start`` and ``step`` need none."""
         raise TypeError(f"{type(self).__name__} has no embed")
 
+    def next_token_logits(self, x: Seq, memory: Memory | None) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``x``."""
+        return self.head(self.decode(x, memory).hidden.data)
+
+    def teacher_forcing(self, source: Seq, decoder_input: Seq, label_B: Tensor | None = None) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given ``source`` and perhaps a class."""
+        label = {} if label_B is None else {"label": label_B}
+        return self.next_token_logits(decoder_input, self.memory(Batch({"source": source, **label}, source.rows)))
+
     def decode(self, x: Seq, memory: Memory | None, mask: Mask = Causal()) -> Decoded:
         return self.decoder(self.embed(x), memory, mask)
 
@@ -241,6 +250,12 @@ class Structure(nn.Module):
     """A network: a plain module built from the declaration of the data (``info``). ``dim`` is its hidden size.
 
     ``weights`` is the folder of a published model or of a run to initialize from; the caller that builds it loads them.
+
+    ``forward(x, mask)`` returns what the task predicts as a tensor, such as the logits of a classifier, for your own loop,
+    ``torch.export`` or Lightning. ``x`` is a ``Seq``, which has its own mask; or ids B x T, or images B x C x H x W. ``mask`` is
+    B x T, True = real token; None = no padding. An encoder-decoder also takes the decoder's input, the target shifted right with
+    BOS first: ``forward(x, decoder_input, mask, decoder_mask)``. Objectives do not call ``forward``: they compute logits only
+    where there is a target.
     """
 
     dim: int

@@ -123,6 +123,8 @@ class Objective(nn.Module, ABC):
     """True where a request may contain mask tokens to be predicted."""
     couples: bool = False
     """True where the examples of a batch interact (contrastive losses)."""
+    metrics: ClassVar[tuple[str, ...]] = ()
+    """Catalog names of the metrics that are reported where a recipe names none: those that cost no generation of text."""
     higher_is_better: Mapping[str, bool | None] = {}
     """The direction of every value of ``metric_values``, by name; None: neither is better. (A loss term has its own.)"""
 

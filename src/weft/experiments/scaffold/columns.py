@@ -112,19 +112,23 @@ class ColumnRoles:
     other_labels: list[TableColumn]
 
 
-def assign_roles(columns: Sequence[TableColumn]) -> ColumnRoles:
-    """Choose text and label columns.
+def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), label: str | None = None) -> ColumnRoles:
+    """Choose text and label columns, except those that are given by name.
 
     The texts are the two columns with the most words. The label is the column with a usual name (``label``, ``class``, ...), or
     else the label column with the fewest distinct values; a column of real numbers without such a name is used if no other column
     is a label. The first column of the table wins ties.
     """
-    longest = sorted((column for column in columns if column.is_text), key=lambda column: -column.mean_words)
-    texts = [column for column in columns if column in longest[:2]]
-    labels = [column for column in columns if column not in texts and column.distinct > 1]
+    named = {column.name: column for column in columns}
+    if missing := [name for name in (*texts, *([label] if label else [])) if name not in named]:
+        raise ValueError(f"there is no column {missing[0]!r}; the columns are: {', '.join(named)}")
+    longest = sorted((column for column in columns if column.is_text and column.name != label), key=lambda c: -c.mean_words)
+    chosen = [named[name] for name in texts] or [column for column in columns if column in longest[:2]]
+    labels = [column for column in columns if column not in chosen and column.distinct > 1]
     labels = [column for column in labels if column.is_continuous or column.is_label]
     labels = sorted((column for column in labels if column.name.lower() not in _NO_LABELS), key=_label_rank)
-    return ColumnRoles(texts, labels[0] if labels else None, longest[2:], labels[1:])
+    labels = labels if label is None else [named[label]]
+    return ColumnRoles(chosen, labels[0] if labels else None, [] if texts else longest[2:], labels[1:])
 
 
 def _label_rank(column: TableColumn) -> tuple[int, bool, int]:

@@ -41,12 +41,16 @@ _MAX_BAD = 0.2
 """Largest share of the rows that may be malformed."""
 
 
-def detect_data(files: Sequence[str], source: str | None = None) -> DetectedData:
+def detect_data(
+    files: Sequence[str], source: str | None = None, texts: Sequence[str] = (), label: str | None = None
+) -> DetectedData:
     """Detect the data source that fits the files, its splits and its options.
 
     Args:
         files: Files or folders. Relative paths are also searched in the folder ``WEFT_DATA``.
         source: Catalog name of the data source to read them as; None = detect it.
+        texts: The column of a table with the text, or the two columns of a pair; empty = detected.
+        label: The column of a table with the label; None = detected.
 
     Raises ValueError if a file is missing, empty or no text, if no rule fits, or if a file does not fit what was detected.
     """
@@ -62,7 +66,7 @@ def detect_data(files: Sequence[str], source: str | None = None) -> DetectedData
     detected = _class_folders(given, source)
     if detected is None:
         splits: dict[str, Paths] = {**_by_split([inner for file in given for inner in _expand_folder(file)])}
-        detected = _detect(splits, encoding, source)
+        detected = _named_columns(splits, encoding, texts, label) if texts or label else _detect(splits, encoding, source)
     if encoding != "utf-8":
         detected.options["encoding"] = encoding
         detected.remarks.append(f"encoding: {encoding}, detected from the bytes; if letters are wrong, set data.encoding")
@@ -120,6 +124,12 @@ def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> 
             f"{shlex.join(['weft', 'new', '--as', 'plain-text', first])}"
         )
     yield DetectedData("plain-text", splits, reason="texts without columns")
+
+
+def _named_columns(splits: dict[str, Paths], encoding: str, texts: Sequence[str], label: str | None) -> DetectedData:
+    """A table whose columns are given by name."""
+    first = files_of(splits["train"])[0]
+    return detect_table(splits, encoding, None if is_json(first) else detect_separation(first, encoding), texts, label)
 
 
 def _table_in_text(splits: dict[str, Paths], encoding: str, separation: Any) -> Iterator[DetectedData]:

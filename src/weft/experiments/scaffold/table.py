@@ -25,16 +25,26 @@ from weft.experiments.scaffold.text_layouts import TAG
 _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
 
 
-def detect_table(splits: dict[str, Paths], encoding: str, separation: Separation | None) -> DetectedData:
+def detect_table(
+    splits: dict[str, Paths],
+    encoding: str,
+    separation: Separation | None,
+    texts: Sequence[str] = (),
+    label: str | None = None,
+) -> DetectedData:
     """Return the data source of a table. Raises ValueError if no rule fits.
 
     Args:
         splits: The files of each split.
         encoding: Their encoding.
         separation: How the columns are separated; None = JSON.
+        texts: The column with the text, or the two columns of a pair; empty = detected.
+        label: The column with the label; None = detected.
     """
     file = files_of(splits["train"])[0]
     table = _Table(file, encoding, separation)
+    if texts or label:
+        return _columns(splits, table, texts, label)
     return _tagged_lists(splits, table) or _multiple_choice(splits, table) or _columns(splits, table)
 
 
@@ -98,17 +108,17 @@ def _multiple_choice(splits: dict[str, Paths], table: _Table) -> DetectedData | 
     return DetectedData("multiple-choice", splits, options, "questions with several choices")
 
 
-def _columns(splits: dict[str, Paths], table: _Table) -> DetectedData:
+def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (), label_name: str | None = None) -> DetectedData:
     """Question answering, sentence pairs, parallel text or labeled text, by the roles of the columns."""
     names, rows, options = _read_rows(table)
     options = table.options | options
     shown = ", ".join(names)
     specs = [ColumnSpec(None, usual) for usual in (QUESTION, CONTEXT, ANSWER, STARTS)]
-    if "column_names" not in options and all(spec.find(names) for spec in specs):
+    if not texts and "column_names" not in options and all(spec.find(names) for spec in specs):
         reason = f"{table.kind} with questions, contexts and answers (columns: {shown})"
         return DetectedData("question-answering", splits, options, reason)
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
-    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names])
+    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names], texts, label_name)
     label = roles.label
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts

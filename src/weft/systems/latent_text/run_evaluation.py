@@ -13,6 +13,7 @@ from weft.core.contracts import ProgressCallback
 from weft.core.seeding import key
 from weft.data.text_files import read_labeled_texts, read_texts
 from weft.evaluate import KneserNey
+from weft.inference.datasets import open_split
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.systems.latent_text.evaluate import (
@@ -198,7 +199,8 @@ def _real_texts(
     seed: int,
 ) -> _RealTexts:
     """The real texts with their labels and human references, shuffled: files may be sorted by class."""
-    name, dataset = run.dataset(split, files)
+    opened = open_split(run, split, files)
+    name, dataset = opened.name, opened.dataset
     raw = [dataset.raw(row) for row in range(len(dataset))]
     if any("label" not in row for row in raw):
         raise ValueError(f"the examples of {name} have no labels; class-conditional evaluation needs labeled texts")

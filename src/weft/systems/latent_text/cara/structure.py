@@ -108,6 +108,20 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
         label_B = batch["label"] if "label" in batch else None  # noqa: SIM401  (a batch has no get)
         return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
 
+    def forward(
+        self,
+        x: Seq | Tensor,
+        decoder_input: Seq | Tensor,
+        mask: Tensor | None = None,
+        decoder_mask: Tensor | None = None,
+        label: Tensor | None = None,
+    ) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
+
+        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
+        """
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
+
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.decoder.memory_from(z_BP, label_B)
 

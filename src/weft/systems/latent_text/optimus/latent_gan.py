@@ -220,6 +220,20 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
     def memory(self, batch: Batch) -> Memory:
         return self.model.memory(batch)
 
+    def forward(
+        self,
+        x: Seq | Tensor,
+        decoder_input: Seq | Tensor,
+        mask: Tensor | None = None,
+        decoder_mask: Tensor | None = None,
+        label: Tensor | None = None,
+    ) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
+
+        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
+        """
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
+
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.model.memory_from(z_BP, label_B)
 

@@ -1,0 +1,65 @@
+"""Data that a trained run is given in Python: names of splits, files, and rows in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft.data.requests import BadRequest, read_inputs
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.python_data import data_files, is_table, names_file, table_rows
+from weft.data.sources.text_source import SPLITS
+from weft.inference.datasets import OpenedSplit, input_source, open_split
+from weft.training.build import plans
+
+if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
+
+_NAME = re.compile(r"[\w-]+")
+"""What the name of a split may look like."""
+
+
+def open_data(trained: TrainedRun, data: Any) -> OpenedSplit:
+    """Open a split of the run's data by its name; or files, or rows with the columns of the run's data. See ``evaluate``."""
+    if data is None or (isinstance(data, str) and (data in SPLITS or (_NAME.fullmatch(data) and not names_file(data)))):
+        return open_split(trained, data)
+    return open_split(trained, files=data_files(data, column_names(trained)))
+
+
+def column_names(trained: TrainedRun) -> tuple[str, ...]:
+    """Return the names of the columns of the run's data, in the order of its fields: what the cells of a tuple are."""
+    source, info = plans(trained.run)[-1].data(), trained.codec.info
+    named = {name: getattr(source, name, None) for name in info.fields}
+    words = {name: "tokens" for name, field in info.fields.items() if field.words}
+    return tuple(column if isinstance(column, str) else words.get(name, name) for name, column in named.items())
+
+
+def requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
+    """Return the requests of a file or a table in memory, as the data source of the run reads them; anything else as it is."""
+    if isinstance(data, str):
+        raise ValueError(
+            f"expected a list of texts, got one string; pass a list: [{data[:40]!r}], or a file: Path({data[:40]!r})"
+        )
+    if not isinstance(data, os.PathLike) and not is_table(data):
+        return data
+    (file,) = data_files(data)
+    if (source := input_source(trained, file)) is None:
+        return [line for line, _ in Cursor([file]).lines()] if isinstance(data, os.PathLike) else table_rows(data)
+    rows = (row for row in read_inputs(source, file) if row.cells or row.problem)
+    where = isinstance(data, os.PathLike)
+    return (
+        BadRequest(f"{row.where}: {row.problem}" if where else row.problem) if row.problem else dict(row.cells) for row in rows
+    )
+
+
+def texts(trained: TrainedRun, data: Any) -> list[str]:
+    """Return the first text of each request."""
+    field = trained.codec.info.input_texts()[0]
+    found: list[str] = []
+    for request in requests(trained, data):
+        if isinstance(request, BadRequest):
+            raise ValueError(request.problem)
+        found.append(request[field.name] if isinstance(request, Mapping) else request)
+    return found
