@@ -108,7 +108,7 @@ class StageCallbacks:
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
         """Return whether to evaluate after this step (``evaluate.every``)."""
-        every = self.evaluation.every
+        every = self.evaluation.steps_between(self.loop.steps_per_epoch)
         return bool(every) and progress.step % every == 0 and self.evaluation.split in self.corpus.splits
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
