@@ -130,10 +130,10 @@ def _check_exclusive(steps: int | None, epochs: float | None, batch_tokens: int 
     if steps is None and epochs is None:
         raise OptionError("steps", "the length of training is missing; set steps or epochs")
     if steps is not None and epochs is not None:
-        raise OptionError("epochs", f"steps is {steps} and epochs is {epochs:g}, but only one of them can be set; remove one")
+        raise OptionError("epochs", f"steps is {steps} and epochs is {epochs:g}, but only one of them can be set; set the other to null")
     if batch_tokens is not None and batch_size is not None:
         raise OptionError(
             "batch_size",
             f"batch_tokens is {batch_tokens} and batch_size is {batch_size}, but only one of them can be set: tokens or examples "
-            "per batch; remove one",
+            "per batch; set the other to null",
         )

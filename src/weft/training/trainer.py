@@ -322,6 +322,7 @@ class Trainer:
             precision=self.run.precision,
             processes=self.processes,
         )
+        callbacks.steps_per_epoch = self.loop.steps_per_epoch
         return policy
 
     def make_feed(self, plan: StagePlan, split: str, objective: Objective, phase: str) -> Feed:
