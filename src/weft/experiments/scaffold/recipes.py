@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from weft.core.io import list_files
 from weft.experiments.scaffold.detected_data import DetectedData
-from weft.inference.embedding import POOLING
+from weft.pretrained.sentence_layout import POOLING
 
 if TYPE_CHECKING:
     from weft.pretrained import PublishedModel
