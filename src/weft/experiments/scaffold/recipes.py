@@ -162,7 +162,7 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
         model=_paths([model], folder) if Path(model).exists() else model,
         max_length=4000 if windows else min(256, max(1, per_text)),
         task=task.tuning,
-        pooler="\n  pooler: mean" if mean else "",
+        pooler=_pooler(task) if mean else "",
         objective=window if windows else task.objective,
         length=f"steps: {steps}" if steps else f"epochs: {epochs:g}                        # at most; see patience",
         batch=f"batch_tokens: {_TUNING_TOKENS}               # tokens per batch"
@@ -174,6 +174,12 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
         monitor=_metrics(task.monitor, detected),
     )
     return text.rstrip() + "\n"
+
+
+def _pooler(task: _Task) -> str:
+    """The line that sets mean pooling, with what it means for publishing the model."""
+    choices = "   # weft convert cannot publish it with multiple choice; to publish, remove this line"
+    return "\n  pooler: mean" + (choices if task.tuning == "multiple-choice" else "")
 
 
 def _epochs(usual: float, steps_per_epoch: float, most: float = 1000) -> float:
