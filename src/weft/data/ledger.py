@@ -124,7 +124,7 @@ class Ledger:
 
     def report(self) -> dict[str, Any]:
         """Return all counts in order, then the examples with file and line."""
-        examples = {"first malformed rows": self.malformed, "first rows decoded differently": self.changed}
+        examples = {"first malformed rows": self.malformed, "first rows whose characters change": self.changed}
         listed = {
             name: [f"{self.files[file]}:{line}: {what}" for file, line, what in rows] for name, rows in examples.items() if rows
         }

@@ -112,7 +112,7 @@ def test_what_the_network_gets(tmp_path: Path) -> None:
         again = encode_example(corpus.codec, rows.raw(row))
         assert [p.tolist() for p in again["choices"].parts] == [p.tolist() for p in rows[row]["choices"].parts]
     assert [rows[row]["label"] for row in (0, 1)] == [1, 1]
-    assert corpus.ledger["train"]["rows decoded differently"] == 0
+    assert corpus.ledger["train"]["rows whose characters change"] == 0
     assert corpus.ledger["train"]["tokens"] == 5 + 5 + 3 + 5
 
 

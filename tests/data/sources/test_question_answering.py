@@ -155,7 +155,7 @@ def test_bad_rows_of_tables_are_located(name: str, tmp_path: Path) -> None:
 
 BROKEN: dict[str, tuple[Any, str]] = {
     "syntax": ('{"data": [}', r"a.json:1: not valid JSON: Expecting value \(column 11\)"),
-    "list": ([1], "a.json:1: the file must be an object with a list 'data', as in SQuAD"),
+    "list": ([1], "a.json:1: the file must be an object with a list 'data'"),
     "article": ({"data": [1]}, "an article must be an object with a list 'paragraphs'"),
     "paragraph": ({"data": [{"paragraphs": [{"context": "a"}]}]}, "a paragraph must be an object with a list 'qas'"),
     "context": ({"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}, "context must be a string, not '3'"),

@@ -441,7 +441,7 @@ def test_what_came_back_differently_is_shown_where_it_begins_to_differ(tmp_path:
     data = PlainText(
         train=file, tokenizer=partial(Character, lowercase=True, vocab_size=14), max_length=500, validation_fraction=0
     )
-    (example,) = data.open().ledger["train"]["first rows decoded differently"]
+    (example,) = data.open().ledger["train"]["first rows whose characters change"]
     assert "\u00e9" in example and example.startswith(f"{file}:2: '...") and "\ufffd" in example
 
 
