@@ -1,6 +1,6 @@
 """The recipes of ``weft new`` against simple baselines, on real data: a queue of runs that can be interrupted and resumed.
 
-    python -m benchmarks.defaults                   run missing arms, one after another, and write the table into the documentation
+    python -m benchmarks.defaults                   run missing arms, one after another, and write the table into the docs
     python -m benchmarks.defaults --table           print the table only; missing runs are counted
     python -m benchmarks.defaults --minutes 10      start no arm after 10 minutes
 
@@ -84,7 +84,9 @@ def reports(split: str) -> list[str]:
     findings = json.loads(find_file(f"iuxray/{split}.findings.json").read_text(encoding="utf-8"))
     rows = [json.loads(line) for line in lines_of(f"iuxray/{split}.jsonl") if line]
     labels = {True: "normal", False: "abnormal"}
-    return [f"{' '.join(row['report'].split())}\t{labels[findings[row['id']] == ['normal']]}" for row in rows if row["id"] in findings]
+    return [
+        f"{' '.join(row['report'].split())}\t{labels[findings[row['id']] == ['normal']]}" for row in rows if row["id"] in findings
+    ]
 
 
 def paraphrases() -> list[str]:
@@ -141,9 +143,7 @@ class DataSet:
 DATA = (
     DataSet("sst2-1k", (1000, 500, 872), lambda: sst2("train"), lambda: sst2("dev")),
     DataSet("sst2-5k", (5000, 1000, 872), lambda: sst2("train"), lambda: sst2("dev")),
-    DataSet(
-        "yelp-5k", (5000, 1000, 2000), lambda: by_class({"negative": "yelp/negative.txt", "positive": "yelp/positive.txt"})
-    ),
+    DataSet("yelp-5k", (5000, 1000, 2000), lambda: by_class({"negative": "yelp/negative.txt", "positive": "yelp/positive.txt"})),
     DataSet(
         "flickrstyle-4k",
         (4000, 1000, 2000),

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-
 from tests.commands import weft
+
 from weft.experiments import baselines
 from weft.experiments.baselines import LOGISTIC, MAJORITY, MEAN, RIDGE, TAGS, run_baselines
 from weft.experiments.scaffold import detect_data, scratch_recipe

@@ -61,7 +61,7 @@ def test_a_fractional_warmup_is_that_of_the_updates(schedule: type[CosineSchedul
     for updates, warmup in ((100, 10), (35, 4)):
         part, whole = schedule(warmup=0.1), schedule(warmup=warmup)
         assert [part.factor(t, updates) for t in range(updates)] == [whole.factor(t, updates) for t in range(updates)]
-    with pytest.raises(ValueError, match="a fraction of them below 1, not 1.5"):
+    with pytest.raises(ValueError, match=r"a fraction of them below 1, not 1\.5"):
         schedule(warmup=1.5)
 
 

@@ -119,7 +119,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(FAILURE)
     except MemoryError as error:
         details = f" ({error})" if str(error) else ""
-        message(f"error: out of memory{details}; lower the batch size (learning.batch_tokens or batch_size) or the model size, or use more memory")
+        message(
+            f"error: out of memory{details}; lower the batch size (learning.batch_tokens or learning.batch_size) or the model "
+            "size, or use more memory"
+        )
         sys.exit(FAILURE)
 
 

@@ -109,9 +109,7 @@ class Feed(_Preparer):
         padding: Padding of the batches so far.
     """
 
-    def __init__(
-        self, dataset: Dataset, objective: Objective, *, key: Key, budget: int, batch_size: int | None = None
-    ):
+    def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int, batch_size: int | None = None):
         super().__init__(dataset, objective, key, budget)
         texts = list(dataset.lengths.values())
         self.buckets = Buckets(self.costs(), self.budget, beside=texts[0] if len(texts) > 1 else None, batch_size=batch_size)

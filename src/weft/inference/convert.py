@@ -14,7 +14,7 @@ from torch import nn
 from weft.core.contracts import Codec, Encodes, ModelsLanguage
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
-from weft.core.files import check_free, complete_folder, copy_file, make_folder
+from weft.core.files import check_free, complete_folder, copy_file
 from weft.core.io import read_json, write_json, write_text
 from weft.core.printable import printable_line
 from weft.core.registry import is_composition, name_of, option_values
@@ -49,7 +49,7 @@ _ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-ex
 
 
 _USAGE = f"""
-Class probabilities are the softmax of the output `{LOGITS}` of the last module; the names of the classes are in config.json (`id2label`).
+Class probabilities are the softmax of the output `{LOGITS}` of the last module; config.json has the class names (`id2label`).
 In weft:
 
     weft.load("FOLDER").predictions(["a text"])

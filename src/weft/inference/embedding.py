@@ -179,6 +179,8 @@ MODES: dict[str, Callable[[int], Callable[[Seq], Tensor]]] = {
     "lasttoken": LastPooler,
 }
 """Poolers by the name of sentence-transformers, as functions of the dimension."""
+
+
 class ConcatPooling:
     """Concatenation of several poolers of sentence-transformers.
 

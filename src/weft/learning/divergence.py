@@ -51,6 +51,6 @@ class LossTrend:
     def problem(self, lr: float) -> str:
         """Return what is wrong and what to do. ``lr``: the peak learning rate."""
         return (
-            f"the training loss diverges: {self.smoothed:.4g} on average, but {self.first or 0:.4g} in the first update; lower the "
-            f"learning rate (learning.optimizer.lr is {lr:g}), or add a warmup to the schedule"
+            f"the training loss diverges: {self.smoothed:.4g} on average, but {self.first or 0:.4g} in the first update; lower "
+            f"the learning rate (learning.optimizer.lr is {lr:g}), or add a warmup to the schedule"
         )

@@ -13,7 +13,6 @@ from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
 from weft.learning.schedules import ConstantSchedule
 
-
 DEFAULT_BATCH_TOKENS = 2000
 
 
@@ -130,7 +129,9 @@ def _check_exclusive(steps: int | None, epochs: float | None, batch_tokens: int 
     if steps is None and epochs is None:
         raise OptionError("steps", "the length of training is missing; set steps or epochs")
     if steps is not None and epochs is not None:
-        raise OptionError("epochs", f"steps is {steps} and epochs is {epochs:g}, but only one of them can be set; set the other to null")
+        raise OptionError(
+            "epochs", f"steps is {steps} and epochs is {epochs:g}, but only one of them can be set; set the other to null"
+        )
     if batch_tokens is not None and batch_size is not None:
         raise OptionError(
             "batch_size",

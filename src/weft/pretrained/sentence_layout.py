@@ -1,7 +1,7 @@
 """The layout of sentence-transformers: modules, pooling, and a linear classifier over the pooled vector.
 
-A classifier that transformers has no class for, such as one with mean pooling, is published as three modules: the transformer, the
-pooling, and a linear layer that maps the sentence embedding to ``logits``. The embedding itself stays available.
+A classifier that transformers has no class for, such as one with mean pooling, is published as three modules: the transformer,
+the pooling, and a linear layer that maps the sentence embedding to ``logits``. The embedding itself stays available.
 """
 
 from __future__ import annotations

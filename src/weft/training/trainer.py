@@ -255,7 +255,9 @@ class Trainer:
             if per_update < MIN_EXAMPLES <= examples:
                 of = f"stage {plan.name}: " if len(self.plans) > 1 else ""
                 learning = self.learning
-                size = f"batch_size is {learning.batch_size}" if learning.batch_size else f"batch_tokens is {learning.batch_tokens}"
+                size = (
+                    f"batch_size is {learning.batch_size}" if learning.batch_size else f"batch_tokens is {learning.batch_tokens}"
+                )
                 self.display.message(
                     f"warning: {of}an update has {per_update:.1f} examples on average ({size}), so training is slow and noisy; "
                     "use at least 16, such as learning.batch_size=32"

@@ -10,7 +10,6 @@ import typer
 from weft.cli.console import message, print_result
 from weft.cli.options import command
 
-
 MAX_BYTES = 100_000_000
 """Size of training files for which baselines are computed without being asked for."""
 

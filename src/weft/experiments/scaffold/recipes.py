@@ -26,7 +26,7 @@ _EVALUATIONS = 10
 """Evaluations during training."""
 _BYTES_PER_TOKEN = 5
 _SMALL_BYTES = 10_000_000
-"""Up to this size, a classifier of n-grams is at least as good as a recurrent network, and much faster (benchmarks/defaults.py)."""
+"""Up to this size a classifier of n-grams is at least as good as a recurrent network, and faster (benchmarks/defaults.py)."""
 _NGRAM_TASKS = ("labeled-text", "multi-label", "regression", "sentence-pairs")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Characters of scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
@@ -82,9 +82,7 @@ _TASKS = {
         batch_tokens=False,
     ),
     "plain-text": _Task("word-perplexity", "loss", "language-model", epochs=10, objective="next-token", tuning="generation"),
-    "parallel-text": _Task(
-        "bleu, chrf", "chrf", "seq2seq", epochs=25, objective="next-token", tuning="generation", lr="3.0e-4"
-    ),
+    "parallel-text": _Task("bleu, chrf", "chrf", "seq2seq", epochs=25, objective="next-token", tuning="generation", lr="3.0e-4"),
     "question-answering": _Task(
         "answer-exact-match, answer-f1", "answer_f1", "span-extractor", epochs=10, objective="span", tuning="question-answering"
     ),
@@ -194,7 +192,7 @@ def _interval(epochs: float) -> float:
 
 
 def _estimate_rows(detected: DetectedData) -> int:
-    """The approximate number of training examples: lines, or groups of lines in tagged text, extrapolated from the first files."""
+    """The approximate number of training examples: lines, or groups of lines in tagged text, extrapolated from the start."""
     text = b"".join(_head(file) for file in detected.splits["train"][:1])
     end = b"\n\n" if detected.source == "tagged-text" else b"\n"
     text = text.replace(b"\r\n", b"\n")
@@ -209,7 +207,7 @@ def _is_unspaced(detected: DetectedData) -> bool:
 
 def _head(file: str) -> bytes:
     """The first megabyte of a file, or of the first file of a folder."""
-    with open(list_files(file)[0], "rb") as stream:
+    with Path(list_files(file)[0]).open("rb") as stream:
         return stream.read(1_000_000)
 
 
@@ -235,7 +233,11 @@ def _template(name: str) -> Template:
 
 def _metrics(metrics: str, detected: DetectedData) -> str:
     """The metrics of a task; tags without a chunking scheme have no entities, only an accuracy."""
-    return metrics.replace("entity-f1", "tag-accuracy").replace("entity_f1", "tag_accuracy") if detected.options.get("scheme") == "null" else metrics
+    return (
+        metrics.replace("entity-f1", "tag-accuracy").replace("entity_f1", "tag_accuracy")
+        if detected.options.get("scheme") == "null"
+        else metrics
+    )
 
 
 def _data_lines(detected: DetectedData, folder: Path) -> str:
