@@ -81,7 +81,7 @@ def test_the_most_frequent_tag_of_each_word(tmp_path: Path) -> None:
     assert values(run, "valid", "entity_recall") == {TAGS: 0.75}  # Rome is unknown
 
 
-def test_large_data_is_subsampled_and_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_data_is_subsampled_and_the_report_has_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "MAX_EXAMPLES", 50)
     report = run_baselines(write(tmp_path))
     assert (report.fitted_on, report.train_examples) == (50, 120)

@@ -95,8 +95,8 @@ def run_baselines(run: Run) -> BaselineReport:
     """Fit the baselines of a run on its training split and evaluate them on its other splits, with the metrics of the recipe.
 
     Classification: the majority class, and logistic regression on TF-IDF features of words and word bigrams. Regression: the
-    mean, and ridge regression on the same features. Tagging: the most frequent tag of each word. The regularization is selected on the
-    validation split.
+    mean, and ridge regression on the same features. Tagging: the most frequent tag of each word. The regularization is selected
+    on the validation split.
 
     Raises ValueError for other tasks.
     """

@@ -16,7 +16,7 @@ class LossTrend:
     m_t = 0.9 m_(t-1) + 0.1 loss_t, m_0 = loss_0;  diverged if m_t > 10 max(1, loss_0)
 
     The first loss is that of the untrained network, so a loss far above it is worse than no training. Losses near 0 are compared
-    with 1, because their ratio says little.
+    with 1, because their ratio means little.
 
     Attributes:
         first: Loss of the first update; None = no update yet.

@@ -87,7 +87,9 @@ def write_folder(
         body, encoder = body_of(model, structure)
         write_folder(body, encoder, folder, model_type=model_type, config=config, origin=origin)
         head = {name.removeprefix(_HEAD): t for name, t in model.state_dict().items() if name.startswith(_HEAD)}
-        write_modules(folder, mode, option_at(structure, "dim"), head)
+        file = write_modules(folder, mode, option_at(structure, "dim"), head)
+        linear = {f"linear.{name}": tensor.detach().cpu().contiguous() for name, tensor in head.items()}
+        save_file(linear, str(file), metadata={"format": "pt"})
         return
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     zero = [name for name, _ in family.zero if name in tensors and not tensors[name].any()]

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from weft.blocks import ClassifierHead, FirstPooler, LastPooler, MaxPooler, MeanPooler
@@ -127,8 +126,8 @@ def body_of(model: Any, structure: Build[Structure]) -> tuple[nn.Module, Build[S
     return body, partial(TextEncoder, head=None, **{name: own[name] for name in _BODY})
 
 
-def write_modules(folder: Path, mode: str, dim: int, head: Mapping[str, Tensor]) -> None:
-    """Write modules.json, the pooling and the linear classifier.
+def write_modules(folder: Path, mode: str, dim: int, head: Mapping[str, Tensor]) -> Path:
+    """Write modules.json and the configurations of the pooling and the linear classifier; return the file for its tensors.
 
     Args:
         folder: The folder of the transformer.
@@ -143,9 +142,8 @@ def write_modules(folder: Path, mode: str, dim: int, head: Mapping[str, Tensor])
         folder / _HEAD / "config.json",
         {**config, "module_input_name": "sentence_embedding", "module_output_name": LOGITS},
     )
-    tensors = {f"linear.{name}": tensor.detach().cpu().contiguous() for name, tensor in head.items()}
-    save_file(tensors, str(folder / _HEAD / "model.safetensors"), metadata={"format": "pt"})
     write_module_list(folder, {"Transformer": "", "Pooling": "1_Pooling", "Dense": _HEAD})
+    return folder / _HEAD / "model.safetensors"
 
 
 def write_pooling(folder: Path, mode: str, dim: int) -> None:

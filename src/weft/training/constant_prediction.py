@@ -7,7 +7,7 @@ from collections import Counter
 
 from weft.evaluate import EvaluationResult
 
-_ADVICE = "the model has learned nothing from its inputs; try another learning rate or more epochs, and look at the data"
+_ADVICE = "the model has learned nothing from its inputs; try another learning rate or more epochs, and inspect the data"
 
 
 def no_better_than_constant(result: EvaluationResult) -> list[str]:
