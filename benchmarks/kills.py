@@ -214,7 +214,7 @@ class Kills:
         run = self.folder / name
         steps = [f"learning.steps={self.steps}", *(["stages.0.learning.steps=" + str(self.steps)] if self.stages > 1 else [])]
         more = [*steps, "--run", str(run), *(["--resume"] if run.exists() else [])]
-        return self.start(["train", *RECIPES[self.recipe], *more], self.messages(name))
+        return self.start(["train", "--keep", *RECIPES[self.recipe], *more], self.messages(name))
 
     def messages(self, name: str) -> Path:
         return self.folder / f"{name}.txt"

@@ -54,7 +54,7 @@ class SmallRun:
     def train(self, folder: Path) -> None:
         """Train, or resume if there is something to resume. An empty folder is free: the first command is repeated."""
         home = RunFolder(folder)
-        train(read_run(folder if home.is_run() else self.recipe), folder, resume=home.is_run() or home.is_incomplete())
+        train(read_run(folder if home.is_run() else self.recipe), folder, resume=home.is_run() or home.is_incomplete(), keep=True)
 
     def train_to(self, folder: Path, step: int) -> None:
         """Train until a checkpoint is saved after a step, as on Ctrl-C."""

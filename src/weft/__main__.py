@@ -14,6 +14,9 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where the shell ignores it
         signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    from weft.training.threads import limit_spinning
+
+    limit_spinning()
     from weft.cli.app import main as run
 
     signal.signal(signal.SIGINT, before)

@@ -62,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weft_train(recipe: Path, run: Path, *more: str) -> Answer:
-    return weft("train", recipe, "--run", run, *more)
+    return weft("train", recipe, "--run", run, "--keep", *more)
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -65,7 +65,7 @@ def test_a_wrong_price_is_reported_before_training(home, monkeypatch):
 def test_the_cost_of_a_run_is_reported_with_price_and_grid(home, monkeypatch):
     monkeypatch.setenv("WEFT_PRICE", "0.3")
     monkeypatch.setenv("WEFT_GRID", "400")
-    answer = weft("train", home / "films.yaml", "--run", home / "priced")
+    answer = weft("train", home / "films.yaml", "--run", home / "priced", "--keep")
     assert answer.code == 0 and " tokens, " in answer.err and " money, " in answer.err and " g CO2" in answer.err
     (home / "priced" / "usage.json").write_text("{}")  # damaged: what it cost before is not known any more
     assert weft("train", home / "priced", "--resume", "learning.steps=32").code == 0
@@ -111,7 +111,11 @@ def test_evaluate_on_own_data_and_on_other_files(home, tmp_path):
     same = json.loads(weft("evaluate", home / "run1", tmp_path / "same.tsv", "--json").out)
     wrong = json.loads(weft("evaluate", home / "run1", tmp_path / "wrong.tsv", "--json").out)
     assert own["accuracy"] == same["accuracy"] == pytest.approx(1 - wrong["accuracy"])
-    assert "[" in weft("evaluate", home / "run1").out
+    shown = weft("evaluate", home / "run1").out
+    assert "[" in shown and "micro average" in shown and "precision" in shown
+    scores = same["class_report"]
+    assert set(scores["classes"]) == {"yes", "no"} and scores["averages"]["micro"]["f1"] == pytest.approx(same["accuracy"])
+    assert scores["averages"]["macro"]["support"] == sum(c["support"] for c in scores["classes"].values()) == 12
     answer = weft("evaluate", home / "run1", tmp_path / "none.tsv")
     assert answer.code == 2 and "none.tsv" in answer.err
     (tmp_path / "odd.tsv").write_text("text\tlabel\ngood\tmaybe\n")
@@ -158,6 +162,25 @@ def test_inspect_writes_a_page_and_a_picture(home, tmp_path):
         assert answer.code == 0, answer.err
         assert (tmp_path / name).read_bytes()[:20].lower().startswith(head.lower())
     assert weft("inspect", home / "run1", "--input", "good film", "--out", tmp_path / "page.doc").code == 2
+
+
+def test_inspect_attributes_a_prediction(home, tmp_path):
+    page = tmp_path / "page.html"
+    words = ("inspect", home / "run1", "--input", "good film", "--out", page)
+    for method in ("integrated-gradients", "occlusion", "shapley"):
+        answer = weft(*words, "--method", method, "--target", "no", "--baseline", "unk")
+        assert answer.code == 0, answer.err
+        assert "prediction  yes" in answer.out and "\nno\n" in answer.out and answer.out.splitlines()[-1] == str(page)
+        assert 'class="token ' in page.read_text(encoding="utf-8")
+    for wrong, message in [
+        (("--method", "lime"), "lime"),
+        (("--method", "shapley", "--target", "maybe"), "the classes are: no, yes"),
+        (("--method", "occlusion", "--baseline", "black"), "of a text it must be one of"),
+        (("--method", "attention", "--target", "no"), "are options of attributions"),
+        (("--method", "occlusion", "--out", tmp_path / "page.png"), "ends in .html"),
+    ]:
+        answer = weft(*words, *wrong)
+        assert answer.code == 2 and message in answer.err, answer.err
 
 
 def test_the_same_from_python_in_three_lines(home):

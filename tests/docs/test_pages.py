@@ -251,7 +251,7 @@ def small(arguments: list[str]) -> list[str]:
     """A command with tiny sizes added."""
     arguments = [re.sub(r"^learning\.steps=\d+$", f"learning.steps={RESUMED}", a) for a in arguments]
     arguments = [re.sub(r"^(learning\.phases\.\d+\.start)=\d+$", r"\1=1", a) for a in arguments]
-    if arguments[0] not in ("train", "demo", "sweep") or {"--resume", "preset=test"} & set(arguments):
+    if arguments[0] not in ("train", "demo", "sweep") or {"--resume", "preset=test", "--list"} & set(arguments):
         return arguments
     name = "dates" if arguments[0] == "demo" else arguments[1]
     file = shipped_recipes().get(name, Path(name))

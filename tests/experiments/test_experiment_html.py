@@ -46,11 +46,11 @@ def test_the_names_of_runs_are_escaped() -> None:
 
 
 def sweep(error: str = "") -> SweepResult:
-    finished = Trial("dim=8", {"dim": 8}, [], Path("x"), {"test loss": 0.5}, {"test loss": False})
+    finished = Trial("dim=8", {"dim": 8}, [], Path("x"), {"valid loss": 0.5}, {"valid loss": False})
     trials = [finished, Trial("dim=9", {"dim": 9}, [], Path("y"), error=error)]
     rows = [
-        SweepRow("dim=8", {"dim": 8}, ["dim=8"], 2, {"test loss": 0.5}, {"test loss": 0.01}),
-        SweepRow("dim=*", {"dim": 9}, ["dim=9"], 2, {"test loss": 0.6}, {"test loss": None}),
+        SweepRow("dim=8", {"dim": 8}, ["dim=8"], 2, {"valid loss": 0.5}, {"valid loss": 0.01}),
+        SweepRow("dim=*", {"dim": 9}, ["dim=9"], 2, {"valid loss": 0.6}, {"valid loss": None}),
     ]
     return SweepResult(Path("runs/s"), ["dim"], trials, rows)
 
@@ -58,7 +58,7 @@ def sweep(error: str = "") -> SweepResult:
 def test_a_sweep_shows_mean_and_standard_deviation_and_the_best() -> None:
     tree = parsed(sweep())
     assert cells(tree) == [
-        ["options", "n", "test loss"],
+        ["options", "n", "valid loss"],
         ["dim=8", "2", "0.5000 ± 0.0100"],
         ["dim=*", "2", "0.6000"],
     ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import weft.training.dry_run
 import weft.training.trainer
 from weft.core.io import read_json, write_json
 from weft.experiments.sweep import default_folder, sweep
+from weft.experiments.sweep_workers import INTERRUPTED, Job, Worker, wait
 from weft.learning import Interrupted, NonFiniteError
 from weft.training import artifacts
 from weft.training.callbacks import StageCallbacks
@@ -97,19 +100,23 @@ def test_a_trial_equals_a_single_run(done: Path, recipe: Path, tmp_path: Path) -
 
 def test_the_table_has_mean_and_standard_deviation_over_seeds(done: Path) -> None:
     table = read_json(done / "table.json")
-    assert [(row["name"], row["n"], row["options"]) for row in table["rows"]] == [
-        ("lr=0.001", 2, {"learning.optimizer.lr": 0.001}),
-        ("lr=0.01", 2, {"learning.optimizer.lr": 0.01}),
+    assert sorted((row["name"], row["n"], row["options"]["learning.optimizer.lr"]) for row in table["rows"]) == [
+        ("lr=0.001", 2, 0.001),
+        ("lr=0.01", 2, 0.01),
     ]
+    first, second = table["rows"]
+    assert (table["metric"], table["chosen"]) == ("valid exact_match", first["name"])
     for row in table["rows"]:
-        for name, of in (("test loss", lambda m: m["loss"]), ("valid loss", lambda m: m["valid"]["loss"])):
+        valid = [("valid loss", lambda m: m["valid"]["loss"]), ("valid exact_match", lambda m: m["valid"]["exact_match"])]
+        for name, of in [*valid, *([("test loss", lambda m: m["loss"])] if row is first else [])]:
             values = [of(read_json(done / trial / "metrics.json")) for trial in row["trials"]]
             assert row["mean"][name] == pytest.approx(statistics.mean(values))
             assert row["std"][name] == pytest.approx(statistics.stdev(values))
+    assert not any(name.startswith("test ") for name in [*second["mean"], *second["std"]])
     text = (done / "table.md").read_text()
-    assert text.startswith("| options | n | test loss |") and "valid" not in text
-    first = table["rows"][0]
-    assert f"| lr=0.001 | 2 | {first['mean']['test loss']:.4f} ± {first['std']['test loss']:.4f}" in text
+    assert text.startswith("| options | n | valid exact_match | valid loss | valid perplexity | test loss |")
+    assert f"{first['mean']['valid loss']:.4f} ± {first['std']['valid loss']:.4f} |" in text
+    assert text.count(f"{first['mean']['test loss']:.4f} ±") == 1
 
 
 def test_a_finished_sweep_is_not_trained_again(recipe: Path, copy: Path, trained: list[Any]) -> None:
@@ -129,7 +136,7 @@ def test_an_interrupted_sweep_resumes(recipe: Path, done: Path, tmp_path: Path, 
     with pytest.raises(Interrupted):
         sweep(recipe, ASSIGNMENTS, folder)
     table = read_json(folder / "table.json")
-    assert [row["n"] for row in table["rows"]] == [1, 0] and table["rows"][0]["std"]["test loss"] is None
+    assert [row["n"] for row in table["rows"]] == [1, 0] and table["rows"][0]["std"]["valid loss"] is None
     assert f"Not yet trained: {'; '.join(NAMES[1:])}" in (folder / "table.md").read_text()
     first = (folder / NAMES[0] / "model.safetensors").stat().st_mtime_ns
     assert not sweep(recipe, ASSIGNMENTS, folder).failed
@@ -156,7 +163,7 @@ def test_a_failed_trial_does_not_stop_the_others_and_is_repeated(
     display = RecordedDisplay()
     result = sweep(recipe, ASSIGNMENTS, tmp_path / "s", display=display)
     assert [trial.name for trial in result.failed] == [NAMES[1]] and str(error) in result.failed[0].error
-    assert [row.n for row in result.rows] == [1, 2]
+    assert {row.name: row.n for row in result.rows} == {"lr=0.001": 1, "lr=0.01": 2}
     assert [name for name, _ in trained] == [NAMES[0], NAMES[2], NAMES[3]]
     result.print()
     assert f"Failed: {NAMES[1]}: " in capsys.readouterr().out and f"Failed: {NAMES[1]}" in (tmp_path / "s/table.md").read_text()
@@ -188,18 +195,123 @@ def test_trials_that_differ_only_in_the_seed_are_one_row(recipe: Path, tmp_path:
     assert row.std["test loss"] == pytest.approx(7**0.5)
     result.print()
     assert capsys.readouterr().out.splitlines() == [
-        "options           n  test loss        test accuracy",
-        "as in the recipe  3  3.0000 ± 2.6458  0.5000 ± 0.0000",
-        "Mean ± standard deviation over n seeds; * best mean.",
+        "options           n  valid loss        test loss        test accuracy",
+        "as in the recipe  3  1.0000 ± 0.0000*  3.0000 ± 2.6458  0.5000 ± 0.0000",
+        "Mean ± standard deviation over n trials (seeds, folds). Ranked by valid loss (lower is better); * best mean; "
+        "test metrics of that row only.",
     ]
 
 
-def test_the_best_mean_is_marked(recipe: Path, tmp_path: Path, trained: list[Any]) -> None:
-    result = sweep(recipe, ["data.seed=0,1", "seed=1,3"], tmp_path / "s")  # data.seed is an option like others
-    assert [(row.name, row.n) for row in result.rows] == [("data.seed=0", 2), ("data.seed=1", 2)]
-    result.rows[1].mean["test loss"] = 1.5
+@pytest.mark.parametrize(("values", "higher", "best"), [([0.2, 0.6, 0.4], True, 1), ([0.2, 0.6, 0.4], False, 0)])
+def test_rows_are_ranked_by_validation_in_the_direction_of_the_metric(
+    recipe: Path, tmp_path: Path, trained: list[Any], values: list[float], higher: bool, best: int
+) -> None:
+    """Whatever the test metrics are: they are those of the chosen row, not what chooses it."""
+    result = sweep(recipe, ["data.seed=0,1,2", "seed=1,3"], tmp_path / "s")  # data.seed is an option like others
+    for trial, value, test in zip(result.trials, [v for v in values for _ in "12"], [1, 1, 2, 2, 9, 9], strict=True):
+        trial.metric_values = {"test score": test, "test loss": -test, "valid score": value, "valid loss": 1.0}
+        trial.higher_is_better = {"test score": higher, "valid score": higher, "valid loss": False}
+    result.preferred = ["score", "loss"]
+    result.tabulate()
+    order = sorted(range(3), key=lambda i: values[i], reverse=higher)
+    assert [row.name for row in result.rows] == [f"data.seed={i}" for i in order] and order[0] == best
     header, lines = result.cells()
-    assert header[2] == "test loss" and [line[2][-1] for line in lines] == ["2", "*"]
+    assert header == ["options", "n", "valid score", "valid loss", "test score", "test loss"]
+    assert [line[2].endswith("*") for line in lines] == [True, False, False]
+    assert [line[4] for line in lines] == [f"{[1, 2, 9][best]:.4f} ± 0.0000", "", ""]
+    found = result.as_json()
+    assert found["chosen"] == f"data.seed={best}" and found["higher_is_better"] is higher
+    assert sum("test score" in (trial["metrics"] or {}) for trial in found["trials"]) == 2
+
+
+def test_without_validation_metric_nothing_is_chosen(recipe: Path, tmp_path: Path, trained: list[Any]) -> None:
+    display = RecordedDisplay()
+    result = sweep(recipe, ["seed=1,3"], tmp_path / "s", metric="bleu", display=display)
+    assert result.chosen is None and result.cells()[0] == ["options", "n", "valid loss", "test loss", "test accuracy"]
+    assert display.lines[-1] == "no trial has the validation metric 'bleu'; the rows are not ranked"
+
+
+# ---------------------------------------------------------------------------------------------------------------- searches
+
+
+RANGES = ["learning.optimizer.lr=1e-5..1e-1:log", "learning.steps=1..9", "seed=1,2"]
+
+
+def test_a_random_search_is_the_same_again_and_extends(recipe: Path, tmp_path: Path, trained: list[Any]) -> None:
+    result = sweep(recipe, RANGES, tmp_path / "s", search="random", max_trials=3)
+    assert [name for name, _ in trained] == [f"trial-{n},seed={seed}" for n in (1, 2, 3) for seed in (1, 2)]
+    assert all(row.n == 2 for row in result.rows) and len({row.name for row in result.rows}) == 3
+    for trial in result.trials:
+        run = read_run(trial.folder).dump()
+        assert run["learning"]["optimizer"]["lr"] == trial.options["learning.optimizer.lr"]
+        assert 1e-5 <= trial.options["learning.optimizer.lr"] <= 0.1 and trial.options["learning.steps"] in range(1, 10)
+    sweep(recipe, RANGES, tmp_path / "s", search="random", max_trials=4)
+    assert [name for name, _ in trained[6:]] == ["trial-4,seed=1", "trial-4,seed=2"]
+    with pytest.raises(FolderError, match="--search: was random, now not given"):
+        sweep(recipe, ["learning.steps=1,2"], tmp_path / "s")
+
+
+def test_optuna_goes_on_where_it_was(recipe: Path, tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep that was interrupted trains the same configurations as one that was not, and none of them twice."""
+    pytest.importorskip("optuna")
+    ranges = ["learning.optimizer.lr=1e-5..1e-1:log", "learning.optimizer.type=adam,sgd"]
+    whole = sweep(recipe, ranges, tmp_path / "whole", search="optuna", max_trials=6)
+    assert len(trained) == 6 and len({str(trial.options) for trial in whole.trials}) == 6
+    fake_train, count = weft.training.trainer.train, len(trained)
+
+    def stop(run: Any, path: Path, **more: Any) -> None:
+        if len(trained) == count + 3:
+            raise KeyboardInterrupt
+        fake_train(run, path, **more)
+
+    monkeypatch.setattr(weft.training.trainer, "train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(recipe, ranges, tmp_path / "s", search="optuna", max_trials=6)
+    monkeypatch.setattr(weft.training.trainer, "train", fake_train)
+    again = sweep(recipe, ranges, tmp_path / "s", search="optuna", max_trials=6)
+    assert [name for name, _ in trained[6:]] == [f"trial-{n}" for n in range(1, 7)]
+    assert [trial.options for trial in again.trials] == [trial.options for trial in whole.trials]
+
+
+def test_a_missing_optuna_is_named_with_its_command(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ValueError, match=r"needs the package optuna; install it with: pip install weft\[optuna\]"):
+        sweep(recipe, RANGES, tmp_path / "s", search="optuna")
+    assert not (tmp_path / "s").exists()
+
+
+# ----------------------------------------------------------------------------------------------------------------- workers
+
+
+def test_workers_train_the_same_trials(recipe: Path, done: Path, copy: Path) -> None:
+    """In processes of their own; a trial that fails there does not stop the others."""
+    for name in NAMES[1:]:
+        shutil.rmtree(copy / name)
+    (copy / NAMES[1]).mkdir()
+    (copy / NAMES[1] / "mine").write_text("not a run")
+    display = RecordedDisplay()
+    result = sweep(recipe, ASSIGNMENTS, copy, workers=2, display=display)
+    assert [trial.name for trial in result.failed] == [NAMES[1]]
+    assert [state(copy / name) for name in NAMES[2:]] == [state(done / name) for name in NAMES[2:]]
+    assert f"  finished {NAMES[3]}" in display.lines and "  already finished" in display.lines
+
+
+def test_a_time_limit_stops_running_trials_and_the_same_call_resumes(recipe: Path, tmp_path: Path) -> None:
+    display = RecordedDisplay()
+    assignments = ["seed=1,2", "learning.steps=100000", "learning.save_every=20"]
+    result = sweep(recipe, assignments, tmp_path / "s", max_minutes=0.25, display=display)
+    assert display.lines[-1] == "0.25 minutes are over: stopping; the same command resumes" and not result.failed
+    assert [trial.metric_values for trial in result.trials] == [None, None] and not (tmp_path / "s" / "seed=2").exists()
+    if RunFolder(tmp_path / "s" / "seed=1").is_run():  # unless the machine is so busy that nothing was trained
+        assert list((tmp_path / "s" / "seed=1" / "checkpoints").glob("step-*"))
+    assert "Not yet trained: seed=1; seed=2" in (tmp_path / "s" / "table.md").read_text()
+
+
+def test_a_worker_stops_when_its_sweep_is_gone(recipe: Path, tmp_path: Path) -> None:
+    job = Job(str(recipe), False, ["learning.steps=100000"], str(tmp_path / "run"), [])
+    worker = Worker(job, 1)
+    worker.stop()
+    assert [outcome for _, outcome in wait([worker], time.monotonic() + 120)] == [INTERRUPTED]
 
 
 def test_a_run_from_python_can_be_swept(recipe: Path, tmp_path: Path, trained: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.experiments.sweep_grid import build_trials, read_assignments, split_values
+from weft.experiments.sweep_search import parse_range, random_configurations
 from weft.recipe.text import parse_value
 
 
@@ -63,6 +65,9 @@ def test_json_values_are_split_and_parsed_unchanged(values: list[Any]) -> None:
             "40 x 40 = 1,600 trials",
         ),
         ({"seed": []}, "seed: has no values"),
+        (["seed=0..2000"], "seed: the range 0..2000 has more than 1,000 values"),
+        (["lr=1e-5..1e-2:log"], "lr: 1e-5..1e-2:log is a range of numbers, which a grid does not have"),
+        (["seed=3..1"], "seed: the range 3..1 must go from a smaller to a larger number"),
     ],
 )
 def test_wrong_assignments_are_errors(assignments: Any, message: str) -> None:
@@ -86,3 +91,30 @@ def test_every_trial_has_a_short_distinct_name() -> None:
     trials = build_trials(read_assignments(["x=[1, 2],{a: 3}", "y=7"]), Path("f"))
     assert [trial.options for trial in trials] == [{"x": [1, 2]}, {"x": {"a": 3}}]
     assert trials[1].overrides == ["x={a: 3}", "y=7"] and trials[0].folder == Path("f/x=1-2")
+
+
+def test_a_range_of_integers_is_a_list() -> None:
+    assert read_assignments(["data.fold=0..4", "seed=7,1..2"]) == {"data.fold": list("01234"), "seed": ["7", "1", "2"]}
+    assert read_assignments(["x=a..b,1..c"])["x"] == ["a..b", "1..c"]
+    searched = read_assignments(["lr=1e-5..1e-2:log", "layers=1..4", "seed=1..2"], "random")
+    assert searched == {"lr": ["1e-5..1e-2:log"], "layers": ["1..4"], "seed": ["1", "2"]}
+    with pytest.raises(ValueError, match="a search needs several values or a range"):
+        read_assignments(["seed=1,2"], "random")
+    with pytest.raises(ValueError, match="starts at 0; with :log it must start above 0"):
+        read_assignments(["lr=0..1:log"], "random")
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(-9, 9), st.integers(1, 9))
+def test_sampled_numbers_are_in_their_range(quantile: float, low: int, width: int) -> None:
+    for text in (f"{low}..{low + width}", f"{low}.0..{low + width}.5", f"{abs(low) + 1}..{abs(low) + 1 + width}:log"):
+        found = parse_range(text)
+        assert found is not None and found.low <= float(found.at(quantile)) <= found.high, text
+        assert not found.integer or "." not in found.at(quantile)
+
+
+def test_random_configurations_are_distinct_and_spread_over_the_space() -> None:
+    values = {"a": ["x", "y"], "b": ["1..3"], "seed": ["1", "2"]}
+    found = list(random_configurations(values, 100))
+    assert len(found) == 6 and {tuple(one.values()) for one in found} == {(a, b) for a in "xy" for b in "123"}
+    logs = [math.log10(float(one["lr"])) for one in random_configurations({"lr": ["1e-6..1e-2:log"]}, 400)]
+    assert abs(sum(logs) / 400 + 4) < 0.2 and min(logs) < -5.8 and max(logs) > -2.2

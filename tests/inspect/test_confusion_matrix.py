@@ -33,7 +33,7 @@ def test_plot_shows_counts_labels_and_accuracy(tmp_path, saved_figures):
     [figure] = saved_figures
     [axes] = figure.axes
     assert cells(figure) == {(0, 0): "2", (0, 1): "1", (1, 1): "1"}
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted label", "gold label")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("predicted", "true")
     assert [t.get_text() for t in axes.get_xticklabels()] == ["a", "b"]
     assert figure.get_suptitle() == "$x_1$" and axes.get_title(loc="left") == "4 examples, accuracy 75.0 %"
 

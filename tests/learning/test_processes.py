@@ -144,7 +144,7 @@ def train_dates(folder: Path, run: str = "run", resume: bool = False, slow: floa
     TrainingLoop.update, artifacts.draw_curve = recording_update, lambda *args: None
     stopped = False
     try:
-        dates(learning).train(folder / run, resume=resume, quiet=True)
+        dates(learning).train(folder / run, resume=resume, quiet=True, keep=True)
     except Interrupted:
         stopped = True
     finally:
@@ -491,7 +491,7 @@ def train_sharded(folder: Path, stop: int = 0, resume: bool = False) -> dict[str
     StageCallbacks.should_stop = lambda self: wants(self) or (bool(stop) and self.loop.progress.step == stop)
     choices = {"steps": 8, "sync": FSDP, "save_every": 4, "ema": partial(EMA, decay=0.5)}
     with contextlib.suppress(Interrupted):
-        dates(choices, evaluate=quick()).train(folder / "sharded", resume=resume, quiet=True)
+        dates(choices, evaluate=quick()).train(folder / "sharded", resume=resume, quiet=True, keep=True)
     return {"fraction": fractions[0]}
 
 
@@ -500,7 +500,9 @@ def quick() -> Any:
 
 
 def test_sharded_weights_have_the_same_updates_and_full_checkpoints(tmp_path):
-    dates({"steps": 8, "save_every": 4, "ema": partial(EMA, decay=0.5)}, evaluate=quick()).train(tmp_path / "plain", quiet=True)
+    dates({"steps": 8, "save_every": 4, "ema": partial(EMA, decay=0.5)}, evaluate=quick()).train(
+        tmp_path / "plain", quiet=True, keep=True
+    )
     results = run_processes(2, train_sharded, tmp_path, stop=3)
     assert sorted(p.name for p in (tmp_path / "sharded" / "checkpoints").glob("step-*"))[-1] == "step-00000003"
     assert all(0.3 < one["fraction"] < 0.7 for one in results)
@@ -524,11 +526,11 @@ MOMENTUM = {"steps": 3, "optimizer": partial(SGD, lr=0.1, momentum=0.9)}
 
 def train_sharded_with_momentum(folder: Path) -> None:
     artifacts.draw_curve = lambda *args: None
-    dates(MOMENTUM | {"sync": FSDP}).train(folder / "sharded", quiet=True)
+    dates(MOMENTUM | {"sync": FSDP}).train(folder / "sharded", quiet=True, keep=True)
 
 
 def test_sharded_weights_have_the_same_updates_with_sgd(tmp_path):
-    dates(MOMENTUM).train(tmp_path / "plain", quiet=True)
+    dates(MOMENTUM).train(tmp_path / "plain", quiet=True, keep=True)
     run_processes(2, train_sharded_with_momentum, tmp_path)
     assert_same_curve(tmp_path / "plain", tmp_path / "sharded", 1e-5)
 
@@ -578,7 +580,7 @@ def test_collective_operations_of_a_single_process():
 def train_into_a_used_folder(folder: Path) -> None:
     (folder / "run").mkdir(exist_ok=True)
     (folder / "run" / "mine.txt").touch()
-    dates({}).train(folder / "run", quiet=True)
+    dates({}).train(folder / "run", quiet=True, keep=True)
 
 
 def test_all_processes_exit_if_the_first_fails(tmp_path):
@@ -588,7 +590,7 @@ def test_all_processes_exit_if_the_first_fails(tmp_path):
 
 
 def test_torchrun(tmp_path):
-    """The command line with torchrun, and the default run folder."""
+    """The command line with torchrun: the default run folder, and all options behind ``--``."""
     recipe = ["dates", "data.train=40", "data.valid=4", "data.test=4", "structure.dim=8", "learning.steps=3", "device=cpu"]
     command = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "weft", "train", *recipe, "--quiet"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
@@ -598,3 +600,7 @@ def test_torchrun(tmp_path):
     assert done.returncode == 0, done.stderr
     assert [p.name for p in (tmp_path / "runs").iterdir()] == ["dates-1"]
     assert [row["step"] for row in updates(tmp_path / "runs" / "dates-1")] == [1, 2, 3]
+    command = [*command[:4], "-m", "--", "weft", "train", "runs/dates-1", "--run", "again", "--processes", "2", "--quiet"]
+    again = subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert digest(tmp_path / "again" / "model.safetensors") == digest(tmp_path / "runs" / "dates-1" / "model.safetensors")

@@ -119,7 +119,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StageCallbacks, "evaluate", lambda self, progress, last: -float(progress.step))
-        read_run_text(SMALL, "r.yaml", home).train(home / "run", quiet=True)
+        read_run_text(SMALL, "r.yaml", home).train(home / "run", quiet=True, keep=True)
     return home / "run"
 
 
@@ -135,7 +135,7 @@ def replace(file: Path, old: str, new: str) -> None:
 
 
 def continue_run(folder: Path, *overrides: str) -> None:
-    read_run(folder, overrides).train(folder, resume=True, quiet=True)
+    read_run(folder, overrides).train(folder, resume=True, quiet=True, keep=True)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def recipe(tmp_path: Path):
 
 def test_a_tokenizer_with_the_same_options_keeps_its_ids(recipe, tmp_path):
     folder = tmp_path / "run"
-    read_run(recipe(start='{"embedder.*": "embedder.*"}')).train(folder, quiet=True)
+    read_run(recipe(start='{"embedder.*": "embedder.*"}')).train(folder, quiet=True, keep=True)
     first, second = (folder / "tokenizer-text.json").read_text(), (folder / "classify" / "tokenizer-text.json").read_text()
     assert first == second
     assert "surprisingly" not in first  # the second text was not learned from
@@ -59,20 +59,20 @@ def test_a_tokenizer_with_the_same_options_keeps_its_ids(recipe, tmp_path):
 
 def test_the_tokenizer_is_kept_after_resuming_between_stages(recipe, tmp_path):
     run, whole, stopped = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "whole", tmp_path / "stopped"
-    run.train(whole, quiet=True)
+    run.train(whole, quiet=True, keep=True)
     shutil.copytree(whole, stopped)
     shutil.rmtree(stopped / "classify")
     shutil.rmtree(stopped / "checkpoints" / "classify")
     for name in ("model.safetensors", "metrics.json"):
         (stopped / name).unlink()
-    run.train(stopped, resume=True, quiet=True)
+    run.train(stopped, resume=True, quiet=True, keep=True)
     assert (stopped / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 def test_another_tokenizer_is_refused_if_all_weights_are_loaded(recipe, tmp_path):
     run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}"))
     with pytest.raises(ValueError, match=r"stage classify: the tokenizer of 'text' differs from the previous stage.*start"):
-        run.train(tmp_path / "run", quiet=True)
+        run.train(tmp_path / "run", quiet=True, keep=True)
     assert not (tmp_path / "run").exists()  # reported before the first stage was trained
     with pytest.raises(RecipeError, match="differs from the previous stage"):
         check(run)
@@ -92,13 +92,13 @@ def test_an_invalid_row_of_the_second_stage_is_reported_before_the_first_is_trai
     with (tmp_path / "reviews.tsv").open("a") as table:
         table.write("a row without its label\n")
     with pytest.raises(ValueError, match=r"reviews\.tsv:42: 1 columns, but the header has 2"):
-        read_run(file).train(tmp_path / "run", quiet=True)
+        read_run(file).train(tmp_path / "run", quiet=True, keep=True)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_converted_run_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
     run = read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}'))
-    run.train(tmp_path / "run", quiet=True)
+    run.train(tmp_path / "run", quiet=True, keep=True)
     to_published(tmp_path / "run", tmp_path / "published")
     own = tmp_path / "run" / "classify" / "tokenizer-text.json"
     assert read_json(tmp_path / "published" / "tokenizer.json")["model"] == read_json(own)["model"]
@@ -110,19 +110,21 @@ def test_a_converted_run_has_the_tokenizer_of_the_last_stage(recipe, tmp_path):
 
 def test_the_usage_of_a_finished_stage_is_known_after_resuming(recipe, tmp_path):
     run, folder = read_run(recipe(start='{"encoder.*": "encoder.*"}')), tmp_path / "run"
-    run.train(folder, quiet=True)
+    run.train(folder, quiet=True, keep=True)
     whole = read_json(folder / "usage.json")
     shutil.rmtree(folder / "checkpoints" / "classify")
     for name in ("model.safetensors", "metrics.json", "usage.json"):
         (folder / name).unlink()
-    run.train(folder, resume=True, quiet=True)
+    run.train(folder, resume=True, quiet=True, keep=True)
     again = read_json(folder / "usage.json")
     assert again["tokens"] == whole["tokens"] and again["stages"].keys() == whole["stages"].keys()
 
 
 def test_another_tokenizer_is_allowed_if_start_selects_the_weights(recipe, tmp_path):
     folder = tmp_path / "run"
-    read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}')).train(folder, quiet=True)
+    read_run(recipe(tokenizer="{type: word, vocab_size: 49}", start='{"encoder.*": "encoder.*"}')).train(
+        folder, quiet=True, keep=True
+    )
     assert "surprisingly" in (folder / "classify" / "tokenizer-text.json").read_text()
 
 

@@ -51,7 +51,7 @@ def test_no_step_appears_twice_after_a_resume(tmp_path: Path) -> None:
         stages=[partial(Stage, name="second", learning=partial(learning, steps=6))],
     )
     folder = tmp_path / "run"
-    train(run, folder, tensorboard=True)
+    train(run, folder, tensorboard=True, keep=True)
     complete = scalars(folder)
     assert set(complete.values()) == {1} and logged(folder) <= complete.keys()
     (folder / "model.safetensors").unlink()

@@ -49,7 +49,7 @@ def test_lr_factors_are_selected_by_the_first_matching_glob(tmp_path):
     moved: dict[str, dict[str, torch.Tensor]] = {}
     for name, rates in (("one", None), ("other", {"encoder.*": 0.25, "embedder.*": 0.0, "*er.*": 3.0})):
         run = small_run(learning={**plain, "lr_factors": rates}).checked()
-        run.train(tmp_path / name, quiet=True)
+        run.train(tmp_path / name, quiet=True, keep=True)
         before = load_file(tmp_path / name / "checkpoints" / "step-00000000" / "model.safetensors")
         after = load_file(tmp_path / name / "model.safetensors")
         moved[name] = {n: after[n] - before[n] for n in after}
@@ -64,14 +64,14 @@ def test_lr_factors_are_selected_by_the_first_matching_glob(tmp_path):
 
 def test_lr_factors_of_learning_apply_to_every_phase(tmp_path):
     phases = [partial(Phase, train=["decoder.*"]), partial(Phase, train=["encoder.*"])]
-    small_run(learning={"lr_factors": {"encoder.*": 0.1}, "phases": phases}).train(tmp_path / "run", quiet=True)
+    small_run(learning={"lr_factors": {"encoder.*": 0.1}, "phases": phases}).train(tmp_path / "run", quiet=True, keep=True)
     with pytest.raises(ValueError, match="lr_factors freezes all parameters of the phase"):
-        small_run(learning={"lr_factors": {"encoder.*": 0.0}, "phases": phases}).train(tmp_path / "none", quiet=True)
+        small_run(learning={"lr_factors": {"encoder.*": 0.0}, "phases": phases}).train(tmp_path / "none", quiet=True, keep=True)
 
 
 def test_lr_factors_without_a_match_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"lr_factors: 'encodr\.\*' matches no trained parameter"):
-        small_run(learning={"lr_factors": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True)
+        small_run(learning={"lr_factors": {"encodr.*": 0.1}}).train(tmp_path / "run", quiet=True, keep=True)
 
 
 def final_digest(folder: Path) -> str:
@@ -98,7 +98,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_path, monkeypatch):
-    small_run(**VARIANTS[name]).train(tmp_path / "whole", quiet=True)
+    small_run(**VARIANTS[name]).train(tmp_path / "whole", quiet=True, keep=True)
     expected = final_digest(tmp_path / "whole")
     weights = digest(tmp_path / "whole" / "model.safetensors")
     saves = sum(json.loads(line)["event"] == "saved" for line in (tmp_path / "whole" / "log.jsonl").open())
@@ -115,9 +115,9 @@ def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_p
 
         monkeypatch.setattr(StageCallbacks, "save", save)
         with pytest.raises(KeyboardInterrupt):
-            small_run(**VARIANTS[name]).train(folder, quiet=True)
+            small_run(**VARIANTS[name]).train(folder, quiet=True, keep=True)
         monkeypatch.setattr(StageCallbacks, "save", real)
-        small_run(**VARIANTS[name]).train(folder, resume=True, quiet=True)
+        small_run(**VARIANTS[name]).train(folder, resume=True, quiet=True, keep=True)
         assert final_digest(folder) == expected
         assert digest(folder / "model.safetensors") == weights
         steps = [(r["stage"], r["step"]) for r in map(json.loads, (folder / "log.jsonl").open()) if r["event"] == "train"]
@@ -126,48 +126,48 @@ def test_a_run_stopped_after_any_save_and_resumed_ends_bit_identical(name, tmp_p
 
 def test_equal_seeds_give_equal_bits_and_another_seed_does_not(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        small_run(seed=seed).train(tmp_path / name, quiet=True)
+        small_run(seed=seed).train(tmp_path / name, quiet=True, keep=True)
     a, b, c = (digest(tmp_path / n / "model.safetensors") for n in "abc")
     assert a == b != c
 
 
 def test_evaluation_does_not_change_training(tmp_path):
-    small_run().train(tmp_path / "without", quiet=True)
-    small_run(evaluate=partial(Evaluation, every=1)).train(tmp_path / "with", quiet=True)
+    small_run().train(tmp_path / "without", quiet=True, keep=True)
+    small_run(evaluate=partial(Evaluation, every=1)).train(tmp_path / "with", quiet=True, keep=True)
     assert digest(tmp_path / "without" / "model.safetensors") == digest(tmp_path / "with" / "model.safetensors")
 
 
 def test_a_requested_stop_saves_a_checkpoint_that_can_be_resumed(tmp_path, monkeypatch):
-    small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True)
+    small_run(learning={"save_every": 0}).train(tmp_path / "whole", quiet=True, keep=True)
     monkeypatch.setattr(StageCallbacks, "should_stop", lambda self: self.loop.progress.step == 3)
     with pytest.raises(Interrupted):
-        small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True)
+        small_run(learning={"save_every": 0}).train(tmp_path / "stopped", quiet=True, keep=True)
     monkeypatch.undo()
-    small_run(learning={"save_every": 0}).train(tmp_path / "stopped", resume=True, quiet=True)
+    small_run(learning={"save_every": 0}).train(tmp_path / "stopped", resume=True, quiet=True, keep=True)
     assert final_digest(tmp_path / "stopped") == final_digest(tmp_path / "whole")
 
 
 def test_steps_can_be_raised_on_resume(tmp_path):
-    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "whole", quiet=True)
-    small_run(learning={"steps": 5, "schedule": ConstantSchedule}).train(tmp_path / "more", quiet=True)
-    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "more", resume=True, quiet=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "whole", quiet=True, keep=True)
+    small_run(learning={"steps": 5, "schedule": ConstantSchedule}).train(tmp_path / "more", quiet=True, keep=True)
+    small_run(learning={"steps": 8, "schedule": ConstantSchedule}).train(tmp_path / "more", resume=True, quiet=True, keep=True)
     assert final_digest(tmp_path / "more") == final_digest(tmp_path / "whole")
 
 
 def test_other_changes_are_refused_on_resume_with_the_difference(tmp_path):
-    small_run().train(tmp_path / "run", quiet=True)
+    small_run().train(tmp_path / "run", quiet=True, keep=True)
     with pytest.raises(ValueError, match=r"seed: was 1, now 2"):
-        small_run(seed=2).train(tmp_path / "run", resume=True, quiet=True)
+        small_run(seed=2).train(tmp_path / "run", resume=True, quiet=True, keep=True)
     with pytest.raises(ValueError, match=r"learning\.steps: was 6, now 3; it can only be raised"):
-        small_run(learning={"steps": 3}).train(tmp_path / "run", resume=True, quiet=True)
+        small_run(learning={"steps": 3}).train(tmp_path / "run", resume=True, quiet=True, keep=True)
     with pytest.raises(ValueError, match="already contains a run"):
-        small_run().train(tmp_path / "run", quiet=True)
+        small_run().train(tmp_path / "run", quiet=True, keep=True)
 
 
 def test_a_damaged_latest_checkpoint_is_reported_and_the_previous_one_is_used(tmp_path, capsys):
-    small_run().train(tmp_path / "whole", quiet=True)
+    small_run().train(tmp_path / "whole", quiet=True, keep=True)
     folder = tmp_path / "hurt"
-    small_run().train(folder, quiet=True)
+    small_run().train(folder, quiet=True, keep=True)
     newest = sorted((folder / "checkpoints").glob("step-*"))[-1]
     file = newest / "model.safetensors"
     data = bytearray(file.read_bytes())
@@ -180,7 +180,7 @@ def test_a_damaged_latest_checkpoint_is_reported_and_the_previous_one_is_used(tm
 
 
 def test_the_final_weights_can_be_the_mean_of_the_last_checkpoints(tmp_path):
-    small_run(learning={"average": 3}).train(tmp_path / "run", quiet=True)
+    small_run(learning={"average": 3}).train(tmp_path / "run", quiet=True, keep=True)
     paths = sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-3:]
     states = [load_checkpoint(p).tensors["model.safetensors"] for p in paths]
     final = read_weights(tmp_path / "run" / "model.safetensors")
@@ -198,7 +198,7 @@ def test_patience_stops_early_and_final_best_keeps_the_best_weights(tmp_path, mo
 
     monkeypatch.setattr(Evaluation, "evaluate", judge)
     run = small_run(learning={"steps": 40, "patience": 2, "final": "best", "keep": 1}, evaluate=partial(Evaluation, every=1))
-    run.train(tmp_path / "run", quiet=True)
+    run.train(tmp_path / "run", quiet=True, keep=True)
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").open()]
     assert max(r["step"] for r in log if r["event"] == "train") == 4
     stopped = {"event": "stopped", "stage": 0, "step": 4, "monitor": "loss", "patience": 2, "best": 0.5, "best_step": 2}
@@ -215,7 +215,7 @@ def test_patience_stops_early_and_final_best_keeps_the_best_weights(tmp_path, mo
 def test_a_stage_loads_weights_by_globs(tmp_path):
     polish = partial(Gradient, steps=1, batch_tokens=200, optimizer=partial(SGD, lr=1e-9))
     run = small_run(stages=[partial(Stage, name="polish", learning=polish, start={"encoder.*": "encoder.*"})])
-    run.train(tmp_path / "run", quiet=True)
+    run.train(tmp_path / "run", quiet=True, keep=True)
     before = read_weights(tmp_path / "run" / "model-main.safetensors")
     after = read_weights(tmp_path / "run" / "model.safetensors")
     near = {n: torch.allclose(before[n], after[n], atol=1e-6) for n in before}
@@ -225,7 +225,7 @@ def test_a_stage_loads_weights_by_globs(tmp_path):
 
 
 def test_every_file_of_a_run_is_written_with_its_format_version(tmp_path):
-    small_run(evaluate=partial(Evaluation, every=3)).train(tmp_path / "run", quiet=True)
+    small_run(evaluate=partial(Evaluation, every=3)).train(tmp_path / "run", quiet=True, keep=True)
     for name, version in {"metrics.json": 1, "ledger.json": 1, "environment.json": 1, "fields.json": 2}.items():
         assert json.loads((tmp_path / "run" / name).read_text())["format"] == version, name
     assert json.loads((tmp_path / "run" / "log.jsonl").open().readline())["format"] == 1
@@ -235,7 +235,7 @@ def test_every_file_of_a_run_is_written_with_its_format_version(tmp_path):
 
 
 def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
-    small_run(precision="bf16").train(tmp_path / "first", quiet=True)
+    small_run(precision="bf16").train(tmp_path / "first", quiet=True, keep=True)
     train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")
     assert final_digest(tmp_path / "first") == final_digest(tmp_path / "second")
     assert (tmp_path / "first" / "metrics.json").read_text() == (tmp_path / "second" / "metrics.json").read_text()
@@ -266,11 +266,11 @@ def picky() -> Iterator[type[NextToken]]:
 
 
 def test_examples_skipped_by_prepare_are_counted(picky, tmp_path):
-    small_run().train(tmp_path / "all", quiet=True)
+    small_run().train(tmp_path / "all", quiet=True, keep=True)
     assert not any(json.loads((tmp_path / "all" / "ledger.json").read_text())["nothing_to_learn"].values())
     run = small_run()
     run.objective = picky
-    run.train(tmp_path / "run", quiet=True)
+    run.train(tmp_path / "run", quiet=True, keep=True)
     assert json.loads((tmp_path / "run" / "ledger.json").read_text())["nothing_to_learn"]["picky"] > 0
 
 
@@ -290,15 +290,15 @@ def train_in_sessions(run: Run, folder: Path, stops: list[tuple[int, int]], monk
 
             patch.setattr(StageCallbacks, *(("on_log", dies) if number % 2 else ("should_stop", stops_here)))
             with pytest.raises((Interrupted, KeyboardInterrupt)):
-                run.train(folder, resume=number > 0, quiet=True)
-    run.train(folder, resume=True, quiet=True)
+                run.train(folder, resume=number > 0, quiet=True, keep=True)
+    run.train(folder, resume=True, quiet=True, keep=True)
 
 
 def test_the_ledger_of_a_run_of_several_sessions_is_that_of_one_session(picky, tmp_path, monkeypatch):
     stages = [partial(Stage, name="polish", learning=partial(Gradient, steps=4, batch_tokens=300, save_every=3, log_every=1))]
     run = small_run(stages=stages)
     run.objective = picky
-    run.train(tmp_path / "whole", quiet=True)
+    run.train(tmp_path / "whole", quiet=True, keep=True)
     train_in_sessions(run, tmp_path / "parts", [(0, 3), (0, 4), (1, 1), (1, 2)], monkeypatch)
     whole, parts = (json.loads((tmp_path / name / "ledger.json").read_text()) for name in ("whole", "parts"))
     assert whole["nothing_to_learn"]["picky"] > 0 and 0 < whole["padding_share"]["picky"] < 1
@@ -318,9 +318,9 @@ def test_a_model_that_samples_in_its_forward_pass_is_evaluated_alike_after_a_res
     try:
         run = small_run(evaluate=partial(Evaluation, every=2))
         run.objective = Noisy
-        run.train(tmp_path / "whole", quiet=True)
+        run.train(tmp_path / "whole", quiet=True, keep=True)
         train_in_sessions(run, tmp_path / "parts", [(0, 3), (0, 4)], monkeypatch)
-        evaluated = run.checked().train(tmp_path / "parts", resume=True, quiet=True).evaluate("test")
+        evaluated = run.checked().train(tmp_path / "parts", resume=True, quiet=True, keep=True).evaluate("test")
     finally:
         unregister(Noisy)
     logs = {
@@ -333,7 +333,7 @@ def test_a_model_that_samples_in_its_forward_pass_is_evaluated_alike_after_a_res
 
 
 def test_evaluation_leaves_the_global_generators_as_they_were(tmp_path):
-    trained = small_run(learning={"steps": 1}).train(tmp_path / "run", quiet=True)
+    trained = small_run(learning={"steps": 1}).train(tmp_path / "run", quiet=True, keep=True)
 
     def state() -> list[Any]:
         return [torch.get_rng_state().tolist(), np.random.get_state(legacy=False)["state"]["key"].tolist(), random.getstate()]

@@ -38,7 +38,7 @@ COMMANDS = {
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
-    assert weft("train", folder / "tiny.yaml", "--run", folder / "run").code == 0
+    assert weft("train", folder / "tiny.yaml", "--run", folder / "run", "--keep").code == 0
     return folder
 
 

@@ -66,7 +66,7 @@ def train(recipe: Path, run: Path, *overrides: str, resume: bool = False, **chan
     composed = read_run(recipe, overrides)
     for name, value in changed.items():
         setattr(composed, name, value)
-    weft.training.trainer.train(composed, run, resume=resume)
+    weft.training.trainer.train(composed, run, resume=resume, keep=True)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 
@@ -90,12 +90,19 @@ def _is_link(name: str, folder: int) -> bool:
 
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Replace a file, atomically and durably. A link of that name is replaced too, not what it points to."""
+    with replacing(path) as write:
+        write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Callable[[bytes], None]]:
+    """Replace a file by what is written part by part, atomically and durably, when the block succeeds; see ``write_bytes``."""
     with _named(path), _parent(path) as (folder, name):
         temporary = f".{name}.tmp-{secrets.token_hex(4)}"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666, dir_fd=folder)
             with FileIO(handle, "w") as file:
-                _write_all(file, data)
+                yield lambda data: _write_all(file, data)
                 os.fsync(handle)
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:

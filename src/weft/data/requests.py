@@ -1,17 +1,51 @@
-"""Requests to a trained run: texts, tuples or dicts, converted to cells by field."""
+"""Requests to a trained run: texts, tuples or dicts, converted to cells by field; and files in the format of a data source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from weft.core.contracts import Codec, ModelsLanguage, Objective
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
+from weft.core.io import list_files
+from weft.data.sources.cursor import Cursor
+from weft.data.sources.parsing import Layout, ParsedRow
 
 Request = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 """One input of a run: its only text; all its texts in order, or one text with tabs between them; or texts by field name."""
+
+
+@dataclass(frozen=True)
+class BadRequest:
+    """An input that cannot be read, such as a malformed row of a table.
+
+    Args:
+        problem: What is wrong.
+    """
+
+    problem: str
+
+
+@runtime_checkable
+class ReadsInputs(Protocol):
+    """A data source that reads files for prediction."""
+
+    paths: dict[str, Any]
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse rows without what is to be predicted; a malformed row has a ``problem``, a blank one no cells."""
+        ...
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        ...
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether a file looks as if it were in the format of this source."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,6 +54,33 @@ class RequestSpec:
 
     codec: Codec
     objective: Objective
+
+
+def read_inputs(source: ReadsInputs, file: str | Path) -> Iterator[ParsedRow]:
+    """Yield the rows of a file in the format of a data source, without what is to be predicted.
+
+    Blank rows have neither cells nor a problem; a row with an empty text has a problem.
+    """
+    for row in source.inputs([Cursor([str(file)])]):
+        empty = next((name for name, cell in row.cells.items() if name != "id" and not cell.strip()), None)
+        yield row._replace(problem=f"{empty} is empty") if empty and not row.problem else row
+
+
+def has_data_format(source: ReadsInputs, file: str | Path) -> bool:
+    """Return whether a file is read in the format of a data source rather than as one text per line.
+
+    That is so for every file but text files: those with the suffix ``.txt`` or without one, unless the files that the source
+    was trained on have the same suffix, or the file looks like its format.
+    """
+    suffix = Path(file).suffix.lower()
+    return suffix not in ("", ".txt") or suffix in _suffixes(source) or source.recognizes(str(file))
+
+
+def _suffixes(source: ReadsInputs) -> set[str]:
+    """The suffixes of the files that a source reads."""
+    groups = [paths.values() if isinstance(paths, dict) else [paths] for paths in source.paths.values() if paths is not None]
+    files = (file for group in groups for paths in group for file in list_files(paths))
+    return {suffix for file in files if (suffix := Path(file).suffix.lower())}
 
 
 def is_pair(request: Request) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.evaluate.accuracy import Accuracy
 from weft.evaluate.bleu import BLEU
 from weft.evaluate.chrf import ChrF
+from weft.evaluate.class_report import ClassReport, ClassScores, class_report
 from weft.evaluate.correlation import Correlation
 from weft.evaluate.distinct import Distinct, Repetition, distinct_ngrams, distinct_texts, repetition_rate
 from weft.evaluate.entity_f1 import EntityF1
@@ -30,6 +31,8 @@ __all__ = [
     "AnswerF1",
     "BleuScore",
     "ChrF",
+    "ClassReport",
+    "ClassScores",
     "Correlation",
     "Distinct",
     "EntityF1",
@@ -47,6 +50,7 @@ __all__ = [
     "SelfBLEU",
     "TagAccuracy",
     "WordPerplexity",
+    "class_report",
     "confidence_intervals",
     "corpus_bleu",
     "distinct_ngrams",

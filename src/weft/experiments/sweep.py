@@ -1,21 +1,22 @@
-"""``weft sweep``: a grid search that trains a recipe with every combination of values, and one table of the results."""
+"""``weft sweep``: trains a recipe with many combinations of values, and one table of the results."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.evaluate.metrics_file import metric_directions, metric_values, read_metrics
-from weft.experiments.sweep_folder import holds_sweep, lock_sweep
-from weft.experiments.sweep_grid import Trial, build_trials, read_assignments, trial_groups
+from weft.experiments.sweep_folder import add_configuration, holds_sweep, lock_sweep, read_configurations
+from weft.experiments.sweep_grid import MAX_TRIALS, Trial, build_trials, read_assignments, search_trials, trial_groups
 from weft.experiments.sweep_result import SweepResult
+from weft.experiments.sweep_search import SearchKind, import_optuna, is_searched, propose, random_configurations
+from weft.experiments.sweep_session import Session, is_finished, read_trial, read_trial_metrics
 from weft.recipe import RecipeError
 from weft.training.display import Display
-from weft.training.run_folder import FolderError, RunFolder, compare_recipes
+from weft.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from weft.training.run import Run
@@ -26,55 +27,121 @@ def sweep(
     assignments: Sequence[str] | Mapping[str, Sequence[Any]],
     folder: str | Path,
     *,
+    search: SearchKind = "grid",
+    max_trials: int = 20,
+    metric: str | None = None,
+    workers: int = 1,
+    max_minutes: float | None = None,
     plugins: list[str] | None = None,
     display: Display | None = None,
 ) -> SweepResult:
-    """Train a recipe with every combination of values, one after another, each into ``folder/<name of the trial>``.
+    """Train a recipe with many combinations of values, each into ``folder/<name of the trial>``.
 
-    Every trial is checked before the first is trained. A trial that fails in training does not stop the others. The same call
-    resumes a sweep that was interrupted: finished trials are kept, an interrupted one is resumed, failed ones are repeated.
+    Every trial of a grid or random search is checked before the first is trained. A trial that fails in training does not stop
+    the others. The same call resumes a sweep that was interrupted: finished trials are kept, an interrupted one is resumed,
+    failed ones are repeated.
 
     Args:
         recipe: A recipe file, the name of a shipped recipe, a run folder, or a Run.
-        assignments: ``path=v1,v2`` as on the command line (a single value applies to all trials), or the values by path.
+        assignments: ``path=v1,v2`` as on the command line (a single value applies to all trials), or the values by path. A range
+            ``low..high`` (``:log`` for a logarithmic one) is searched; one of integers is a list in a grid.
         folder: Folder for the trials, sweep.json, table.md and table.json.
+        search: ``grid`` trains all combinations; ``random`` samples them; ``optuna`` proposes them after the earlier results.
+        max_trials: Number of configurations of a random search or of Optuna; each is trained with every seed and fold.
+        metric: Validation metric that ranks the trials; None = ``evaluate.monitor``, or if that is the loss, the first metric.
+        workers: Number of trials that are trained at the same time, each in a process with its share of the threads.
+        max_minutes: After this time, running trials are stopped with a checkpoint; the same call resumes. None = no limit.
         plugins: Names of imported plug-ins, which are recorded in the run folders.
         display: Shows the progress.
 
     Raises ValueError before training if a trial is not valid or the folder holds another sweep; Interrupted or KeyboardInterrupt
     if the sweep is interrupted, after writing the table of the finished trials.
     """
-    values = read_assignments(assignments)
-    root = Path(folder)
-    trials = build_trials(values, root)
-    display = display or Display()
+    values, root, display = read_assignments(assignments, search), Path(folder), display or Display()
+    if search == "optuna":
+        import_optuna()
+    trials = _first_trials(values, root, search, max_trials)
     runs = _read_runs(recipe, trials)
-    result = SweepResult(root, [path for path, texts in values.items() if len(texts) > 1], trials)
+    paths = [path for path, texts in values.items() if len(texts) > 1 or is_searched(path, texts)]
+    result = SweepResult(root, paths, trials, preferred=_preferred(runs[0], metric))
     home, first = RunFolder(root), runs[0].dump(hashes=True)
-    if holds_sweep(home, values, first):
+    known = values if search == "grid" else {**values, "--search": [search]}
+    if holds_sweep(home, known, first):
         display.message(f"resuming the sweep in {root}")
     _check_all(trials, runs, display)
+    session = Session(recipe, trials, plugins or [], display)
     try:
-        lock_sweep(home, values, first)
+        lock_sweep(home, known, first)
         try:
-            for number, (trial, run) in enumerate(zip(trials, runs, strict=True), 1):
-                display.message(f"trial {number} of {len(trials)}: {trial.name}")
-                _train(trial, run, plugins or [], display)
+            session.train(_queue(result, values, search, max_trials), workers, max_minutes)
         finally:
             _read_finished(trials)
             result.tabulate()
     finally:
         home.close()
+    if metric is not None and result.metric is None and any(row.n for row in result.rows):
+        display.message(f"no trial has the validation metric {metric!r}; the rows are not ranked")
     return result
 
 
-def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
+def default_folder(recipe: str, assignments: Sequence[str], search: SearchKind = "grid") -> Path:
     """Return ``runs/<recipe>-sweep-<hash>``, which is the same for the same command, so that repeating it resumes the sweep."""
     from weft.training.recipes import find_recipe, name_of_recipe
 
     name = name_of_recipe(find_recipe(recipe))
-    key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments).items()])
+    key = json.dumps([[p, *texts] for p, texts in read_assignments(assignments, search).items()])
+    key += "" if search == "grid" else search
     return Path("runs") / f"{name}-sweep-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
+
+
+# ---------------------------------------------------------------------------------------------------------------- trials
+
+
+def _first_trials(values: Mapping[str, list[str]], root: Path, search: SearchKind, max_trials: int) -> list[Trial]:
+    """The trials that are known before the first is trained: all of them, or with Optuna those proposed so far."""
+    if search == "grid":
+        return build_trials(values, root)
+    if search == "random":
+        found = list(random_configurations(values, max_trials))
+    else:
+        found = read_configurations(root) or [propose(values, [], 0)]
+    trials = [trial for number, one in enumerate(found, 1) for trial in search_trials(number, one, values, root)]
+    if (total := len(trials) // len(found) * max(max_trials, len(found))) > MAX_TRIALS:
+        raise ValueError(
+            f"{max_trials:,} configurations with seeds and folds are {total:,} trials; at most {MAX_TRIALS:,} are allowed"
+        )
+    return trials
+
+
+def _queue(result: SweepResult, values: Mapping[str, list[str]], search: SearchKind, max_trials: int) -> Iterator[Trial]:
+    """The trials in order. Those of Optuna are proposed when they are needed, from the results at that moment, and recorded."""
+    yield from list(result.trials)
+    if search != "optuna":
+        return
+    searched = [path for path, texts in values.items() if is_searched(path, texts)]
+    if not read_configurations(result.folder):
+        add_configuration(result.folder, result.trials[0].chosen(searched))
+    for number in range(len(read_configurations(result.folder)), max_trials):
+        result.aggregate()
+        by_name = {trial.name: trial for trial in result.trials}
+        done = {trial.name for trial in result.trials if trial.metric_values is not None or trial.error}
+        rows = [row for row in result.rows if done.issuperset(row.trials)]
+        rows.sort(key=lambda row: result.trials.index(by_name[row.trials[0]]))  # as proposed, not as ranked
+        history = [(by_name[row.trials[0]].chosen(searched), result.score(row)) for row in rows]
+        configuration = propose(values, history, number)
+        add_configuration(result.folder, configuration)
+        trials = search_trials(number + 1, configuration, values, result.folder)
+        result.trials += trials
+        yield from trials
+
+
+def _preferred(run: Run, metric: str | None) -> list[str]:
+    """Names of the validation metrics that rank the trials: the first one that there is."""
+    if metric is not None:
+        return [metric.removeprefix("valid "), metric.replace("-", "_")]
+    evaluation = run.evaluation()
+    names = [name for one in evaluation.metrics for name in one.higher_is_better]
+    return [*([] if evaluation.monitor == "loss" else [evaluation.monitor]), *names, "loss"]
 
 
 # ---------------------------------------------------------------------------------------------------------------- checks
@@ -82,17 +149,10 @@ def default_folder(recipe: str, assignments: Sequence[str]) -> Path:
 
 def _read_runs(recipe: str | Path | Run, trials: list[Trial]) -> list[Run]:
     """The run of each trial. Raises ValueError with every mistake."""
-    from weft.training.recipes import read_run, read_run_text
-    from weft.training.run import Run
-
     found, problems = [], dict[str, list[str]]()
-    text = recipe.to_yaml() if isinstance(recipe, Run) else ""
     for trial in trials:
         try:
-            if isinstance(recipe, Run):
-                found.append(read_run_text(text, "run.to_yaml()", Path(), trial.overrides))
-            else:
-                found.append(read_run(recipe, trial.overrides))
+            found.append(read_trial(recipe, trial))
         except RecipeError as error:
             for problem in error.problems:
                 problems.setdefault(str(problem), []).append(trial.name)
@@ -105,7 +165,7 @@ def _check_all(trials: list[Trial], runs: list[Run], display: Display) -> None:
     from weft.training.dry_run import check, memory_problem
 
     problems: dict[str, list[str]] = {}
-    unfinished = [trial for trial in trials if not _is_finished(trial.folder)]
+    unfinished = [trial for trial in trials if not is_finished(trial.folder)]
     first = {name: members[0].name for name, members in trial_groups(unfinished).items()}
     with display.waiting(f"checking {len(trials)} trials"):
         for trial, run in zip(trials, runs, strict=True):
@@ -134,54 +194,9 @@ def _some(names: list[str]) -> str:
     return f"{len(names)} trials: {'; '.join(names[:4])}{'; ...' * (len(names) > 4)}"
 
 
-# -------------------------------------------------------------------------------------------------------------- training
-
-
-def _is_finished(path: Path) -> bool:
-    folder = RunFolder(path)
-    return folder.is_run() and folder.model.is_file() and folder.metrics.is_file() and folder.ledger.is_file()
-
-
-def _train(trial: Trial, run: Run, plugins: list[str], display: Display) -> None:
-    """Train or resume a trial. An error is recorded in the trial, unless it is an interruption by the user."""
-    from weft.learning import Interrupted
-    from weft.training.trainer import train
-
-    try:
-        if _is_finished(trial.folder):
-            _require_same_recipe(trial.folder, run)
-            display.message("  already finished")
-        else:
-            folder = RunFolder(trial.folder)
-            train(run, trial.folder, resume=folder.is_run() or folder.is_incomplete(), plugins=plugins, display=display)
-        _read_metrics(trial)
-    except Interrupted:
-        raise
-    except Exception as error:  # of any type: the other trials can still succeed
-        expected = isinstance(error, ValueError | ArithmeticError | OSError)
-        message = " ".join(str(error).split())
-        trial.error = message if expected else f"{type(error).__name__}: {message}"
-        display.message(f"  failed: {error if expected else trial.error}")
-
-
-def _read_metrics(trial: Trial) -> None:
-    metrics = read_metrics(RunFolder(trial.folder).metrics)
-    trial.metric_values, trial.higher_is_better = metric_values(metrics), metric_directions(metrics)
-
-
 def _read_finished(trials: list[Trial]) -> None:
     """Read the metrics of the finished trials that an interrupted sweep did not reach."""
     for trial in trials:
-        if trial.metric_values is None and not trial.error and _is_finished(trial.folder):
+        if trial.metric_values is None and not trial.error and is_finished(trial.folder):
             with contextlib.suppress(ValueError, OSError):
-                _read_metrics(trial)
-
-
-def _require_same_recipe(folder: Path, run: Run) -> None:
-    """Raise FolderError if a finished trial was trained with other options."""
-    from weft.training.recipes import read_run
-
-    found = compare_recipes(read_run(RunFolder(folder).recipe).dump(hashes=True), run.dump(hashes=True))
-    if found:
-        differences = "; ".join(f"{path} was {old!r}, now {new!r}" for path, (old, new) in found.items())
-        raise FolderError(f"{folder} was trained with other options: {differences}")
+                read_trial_metrics(trial)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from weft.core.files import make_folder
-from weft.core.io import read_json, write_json
+from weft.core.io import append_line, read_json, read_lines, repair_lines, write_json
+from weft.experiments.sweep_search import Configuration
 from weft.training.run_folder import FolderError, RunFolder, compare_recipes
 
 FORMAT = 1
 _FILE = "sweep.json"
+_CONFIGURATIONS = "configurations.jsonl"
 _CHOOSE = "choose another folder with --run"
 
 
@@ -43,6 +46,22 @@ def holds_sweep(folder: RunFolder, values: Mapping[str, list[str]], recipe: dict
         lines = "".join(f"\n  {line}" for line in differences)
         raise FolderError(f"{path} holds another sweep:{lines}\n{_CHOOSE}")
     return True
+
+
+def read_configurations(folder: Path) -> list[Configuration]:
+    """Return the configurations that a search with Optuna has proposed, in order."""
+    file = folder / _CONFIGURATIONS
+    found = read_lines(file)
+    for number, line in enumerate(found, 1):
+        if not isinstance(line, dict) or not all(isinstance(text, str) for text in line.values()):
+            raise FolderError(f"{file}:{number}: is not a configuration of options; {_CHOOSE}")
+    return found
+
+
+def add_configuration(folder: Path, configuration: Configuration) -> None:
+    """Record a proposed configuration before it is trained."""
+    repair_lines(folder / _CONFIGURATIONS)
+    append_line(folder / _CONFIGURATIONS, configuration, sync=True)
 
 
 def lock_sweep(folder: RunFolder, values: Mapping[str, list[str]], recipe: dict[str, Any]) -> None:

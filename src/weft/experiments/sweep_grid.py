@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from weft.experiments.sweep_search import Configuration, SearchKind, is_replicate, is_searched, parse_range
 from weft.recipe import COMMAND_LINE, Problem, RecipeError
 from weft.recipe.text import parse_value
 
@@ -43,12 +44,20 @@ class Trial:
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     error: str = ""
 
+    def chosen(self, paths: Sequence[str]) -> Configuration:
+        """Return the YAML values of some paths."""
+        values = dict(text.split("=", 1) for text in self.overrides)
+        return {path: values[path] for path in paths}
 
-def read_assignments(assignments: Sequence[str] | Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
-    """Return the values of each path as YAML.
+
+def read_assignments(
+    assignments: Sequence[str] | Mapping[str, Sequence[Any]], search: SearchKind = "grid"
+) -> dict[str, list[str]]:
+    """Return the values of each path as YAML; a range of integers as all of them, unless it is searched.
 
     Args:
         assignments: ``path=v1,v2`` as on the command line, or the values by path.
+        search: How configurations are chosen; ``grid`` has no ranges of other numbers.
 
     Raises RecipeError with every mistake, ValueError for fewer than 2 or more than 1,000 combinations.
     """
@@ -58,10 +67,18 @@ def read_assignments(assignments: Sequence[str] | Mapping[str, Sequence[Any]]) -
         if path in found:
             problems.append(Problem(COMMAND_LINE, path, f"is given twice; list all values in one assignment: {path}=v1,v2"))
             continue
-        found[path] = texts
-        problems += _value_problems(path, texts)
+        try:
+            found[path] = _expanded(path, texts, search)
+        except ValueError as error:
+            problems.append(Problem(COMMAND_LINE, path, str(error)))
+            continue
+        problems += _value_problems(path, found[path])
     if problems:
         raise RecipeError(problems)
+    if search != "grid":
+        if not any(is_searched(path, texts) for path, texts in found.items()):
+            raise ValueError("a search needs several values or a range of an option, as in learning.optimizer.lr=1e-5..1e-2:log")
+        return found
     trials = math.prod(map(len, found.values()))
     if trials < 2:
         raise ValueError("a sweep needs an option with at least two values, as in learning.steps=100,200 or seed=1,2,3")
@@ -69,6 +86,26 @@ def read_assignments(assignments: Sequence[str] | Mapping[str, Sequence[Any]]) -
         counts = " x ".join(str(len(texts)) for texts in found.values() if len(texts) > 1)
         raise ValueError(f"{counts} = {trials:,} trials; a sweep has at most {MAX_TRIALS:,}")
     return found
+
+
+def _expanded(path: str, texts: list[str], search: SearchKind) -> list[str]:
+    """The values with a range of integers written out; a range that is searched as it is."""
+    values: list[str] = []
+    for text in texts:
+        found = parse_range(text)
+        if found is None:
+            values.append(text)
+        elif search != "grid" and not is_replicate(path):
+            if len(texts) > 1:
+                raise ValueError(f"the range {text} cannot be combined with other values")
+            values.append(text)
+        elif not found.integer or found.log:
+            raise ValueError(f"{text} is a range of numbers, which a grid does not have; list values, or add --random N")
+        elif found.high - found.low >= MAX_TRIALS:
+            raise ValueError(f"the range {text} has more than {MAX_TRIALS:,} values")
+        else:
+            values += found.integers()
+    return values
 
 
 def _pairs(assignments: Sequence[str] | Mapping[str, Sequence[Any]], problems: list[Problem]) -> list[tuple[str, list[str]]]:
@@ -158,12 +195,32 @@ def build_trials(values: Mapping[str, Sequence[str]], folder: Path) -> list[Tria
     return trials
 
 
+def search_trials(number: int, configuration: Configuration, values: Mapping[str, Sequence[str]], folder: Path) -> list[Trial]:
+    """Return the trials of a configuration of a random search: one for each seed and fold.
+
+    Args:
+        number: Number of the configuration, from 1.
+        configuration: Its YAML values by path.
+        values: YAML values of all paths.
+        folder: The folder of the sweep.
+    """
+    rest = {path: texts for path, texts in values.items() if path not in configuration}
+    titles = short_paths([path for path, texts in rest.items() if len(texts) > 1])
+    trials = []
+    for texts in itertools.product(*rest.values()):
+        chosen = {**configuration, **dict(zip(rest, texts, strict=True))}
+        name = ",".join([f"trial-{number}", *(f"{titles[path]}={chosen[path]}" for path in titles)])
+        options = {path: parse_value(chosen[path], path).plain() for path in [*configuration, *titles]}
+        trials.append(Trial(name, options, [f"{path}={text}" for path, text in chosen.items()], folder / name))
+    return trials
+
+
 def trial_groups(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
-    """Return the trials grouped by their options other than the seed."""
+    """Return the trials grouped by their options other than seed and fold."""
     found: dict[str, list[Trial]] = {}
     for trial in trials:
         titles = short_paths(list(trial.options))
-        options = [f"{titles[path]}={_short_value(value)}" for path, value in trial.options.items() if path != "seed"]
+        options = [f"{titles[path]}={_short_value(value)}" for path, value in trial.options.items() if not is_replicate(path)]
         found.setdefault(" ".join(options) or "as in the recipe", []).append(trial)
     return found
 

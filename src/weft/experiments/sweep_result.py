@@ -1,9 +1,10 @@
-"""The result of a sweep: mean and standard deviation of the metrics over the seeds, as table and JSON."""
+"""The result of a sweep: mean and standard deviation of the metrics over seeds and folds, ranked, as table and JSON."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from rich.console import Console
 from weft.core import html
 from weft.core.io import write_json, write_text
 from weft.core.printable import printable
-from weft.evaluate.metrics_file import best_indices, common_directions
+from weft.evaluate.metrics_file import common_directions
 from weft.experiments.sweep_grid import Trial, trial_groups
+from weft.experiments.sweep_search import is_replicate
 from weft.experiments.tables import format_metric, print_table, stdout_console
 
 FORMAT = 1
@@ -22,7 +24,7 @@ FORMAT = 1
 
 @dataclass
 class SweepRow:
-    """Trials that differ only in the seed.
+    """Trials that differ only in the seed and the fold.
 
     Args:
         name: The options, as ``lr=0.1 steps=200``.
@@ -49,13 +51,39 @@ class SweepResult:
         folder: The folder of the sweep.
         paths: The options that vary.
         trials: One for each combination.
-        rows: The trials grouped by their options other than the seed.
+        rows: The trials grouped by their options other than seed and fold, the best first.
+        preferred: Names of validation metrics: the rows are ranked by the first of them that the trials have.
     """
 
     folder: Path
     paths: list[str]
     trials: list[Trial]
     rows: list[SweepRow] = field(default_factory=list)
+    preferred: Sequence[str] = ("loss",)
+
+    @property
+    def metric(self) -> tuple[str, bool] | None:
+        """The validation metric that ranks the rows, as ``valid loss``, and whether higher is better; None without one."""
+        directions = common_directions(trial.higher_is_better for trial in self.trials)
+        present = {name for trial in self.trials for name in trial.metric_values or ()}
+        names = (f"valid {name}" for name in self.preferred)
+        return next(((name, directions[name]) for name in names if name in directions and name in present), None)
+
+    @property
+    def chosen(self) -> SweepRow | None:
+        """The row with the best validation metric; None if there is none."""
+        ranked = self.ranked()
+        return ranked[0] if ranked and self.score(ranked[0]) > -math.inf else None
+
+    def ranked(self) -> list[SweepRow]:
+        """Return the rows by their validation metric, the best first; those without one last."""
+        return sorted(self.rows, key=self.score, reverse=True)
+
+    def score(self, row: SweepRow) -> float:
+        """Return the mean of the metric, negated where lower is better: higher scores are better."""
+        if (metric := self.metric) is None or not math.isfinite(value := row.mean.get(metric[0], math.nan)):
+            return -math.inf
+        return value if metric[1] else -value
 
     @property
     def failed(self) -> list[Trial]:
@@ -64,38 +92,72 @@ class SweepResult:
 
     def tabulate(self) -> None:
         """Aggregate the finished trials and write ``table.md`` and ``table.json``."""
-        self.rows = [_aggregate(name, trials) for name, trials in trial_groups(self.trials).items()]
+        self.aggregate()
         write_json(self.folder / "table.json", self.as_json())
         header, cells = self.cells()
         lines = [header, ["---"] * len(header), *cells]
         text = "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
         write_text(self.folder / "table.md", text + "".join(f"\n{line}\n" for line in self._notes()))
 
+    def aggregate(self) -> None:
+        """Aggregate the finished trials and rank the rows."""
+        self.rows = [_aggregate(name, trials) for name, trials in trial_groups(self.trials).items()]
+        self.rows = self.ranked()
+
     def as_json(self) -> dict[str, Any]:
-        """Return the sweep as ``weft sweep --json`` prints it and ``table.json`` stores it."""
-        trials = [
-            {"name": t.name, "options": t.options, "metrics": t.metric_values, "error": t.error or None} for t in self.trials
-        ]
-        return {"format": FORMAT, "paths": self.paths, "rows": [vars(row) for row in self.rows], "trials": trials}
+        """Return the sweep as ``weft sweep --json`` prints it and ``table.json`` stores it.
+
+        Test metrics are those of the chosen row only: who chooses by them overestimates the result.
+        """
+        chosen, metric = self.chosen, self.metric
+        rows = [vars(row) | {name: self._shown(row, vars(row)[name]) for name in ("mean", "std")} for row in self.rows]
+        tested = {trial for row in self.rows if self._is_tested(row) for trial in row.trials}
+        trials = []
+        for t in self.trials:
+            values = t.metric_values
+            if values is not None and t.name not in tested:
+                values = {name: value for name, value in values.items() if name.startswith("valid ")}
+            trials.append({"name": t.name, "options": t.options, "metrics": values, "error": t.error or None})
+        return {
+            "format": FORMAT,
+            "paths": self.paths,
+            "metric": metric[0] if metric else None,
+            "higher_is_better": metric[1] if metric else None,
+            "chosen": chosen.name if chosen else None,
+            "rows": rows,
+            "trials": trials,
+        }
+
+    def _is_tested(self, row: SweepRow) -> bool:
+        """Whether test metrics of a row are shown: those of the chosen one, and of all where nothing can be chosen."""
+        return self.metric is None or row is self.chosen
+
+    def _shown(self, row: SweepRow, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if name.startswith("valid ") or self._is_tested(row)}
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the lines of the table: mean and standard deviation of the metrics, the best mean marked.
-
-        Metrics of groups are left out, and validation metrics if there are test metrics.
-        """
-        names = dict.fromkeys(name for row in self.rows for name in row.mean if "/" not in name)
-        tested = any(name.startswith("test ") for row in self.rows for name in row.mean)
-        shown = [name for name in names if not (name.startswith("valid ") and tested)]
-        directions = common_directions(trial.higher_is_better for trial in self.trials)
-        best = {name: best_indices([row.mean.get(name) for row in self.rows], directions.get(name)) for name in shown}
+        """Return the header and the lines of the table: mean and standard deviation of the metrics, the best mean of the ranking
+        metric marked, and the test metrics of the chosen row. Metrics of groups are left out."""
+        names = dict.fromkeys(name for row in self.rows for name in self._shown(row, row.mean) if "/" not in name)
+        first = [self.metric[0]] if self.metric else []
+        shown = sorted(names, key=lambda name: (name not in first, not name.startswith("valid ")))
         lines = []
-        for i, row in enumerate(self.rows):
-            values = [_mean_std(row.mean.get(name), row.std.get(name)) + ("*" if i in best[name] else "") for name in shown]
-            lines.append([row.name, str(row.n), *values])
+        for row in self.rows:
+            mean, std = self._shown(row, row.mean), self._shown(row, row.std)
+            marks = {name: "*" if row is self.chosen and name in first else "" for name in shown}
+            cells = [_mean_std(mean[name], std.get(name)) + marks[name] if name in mean else "" for name in shown]
+            lines.append([row.name, str(row.n), *cells])
         return ["options", "n", *shown], lines
 
     def _notes(self) -> list[str]:
-        notes = ["Mean ± standard deviation over n seeds; * best mean."] if any(row.n for row in self.rows) else []
+        notes: list[str] = []
+        if any(row.n for row in self.rows):
+            notes = ["Mean ± standard deviation over n trials (seeds, folds)."]
+            if (metric := self.metric) is None:
+                notes[0] += " No validation metric: the rows are not ranked."
+            else:
+                better = "higher" if metric[1] else "lower"
+                notes[0] += f" Ranked by {metric[0]} ({better} is better); * best mean; test metrics of that row only."
         notes += [f"Failed: {trial.name}: {trial.error}" for trial in self.failed]
         missing = [trial.name for trial in self.trials if trial.metric_values is None and not trial.error]
         return [*notes, *([f"Not yet trained: {'; '.join(missing)}"] if missing else [])]
@@ -119,7 +181,7 @@ def _aggregate(name: str, trials: list[Trial]) -> SweepRow:
     names = [n for n in (finished[0] if finished else {}) if all(n in values for values in finished)]
     mean = {n: math.fsum(values[n] for values in finished) / len(finished) for n in names}
     std = {n: _std([values[n] for values in finished]) for n in names}
-    options = {path: value for path, value in trials[0].options.items() if path != "seed"}
+    options = {path: value for path, value in trials[0].options.items() if not is_replicate(path)}
     return SweepRow(name, options, [trial.name for trial in trials], len(finished), mean, std)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 from weft.core.contracts import Corpus, Dataset
 from weft.core.registry import base_of, name_of, option_parameters
 from weft.data.ledger import LEFT_OUT
+from weft.data.requests import ReadsInputs, has_data_format
+from weft.data.sources.sentence_pairs import SentencePairs
 from weft.data.text_files import class_and_file
 from weft.training.build import plans
 from weft.training.recipes import read_run
@@ -36,6 +38,25 @@ class OpenedSplit(NamedTuple):
         elsewhere = sum(int(self.counts.get(name, 0)) for name in ("rows held out for validation", "rows left to training"))
         read = int(self.counts["rows read"]) - elsewhere
         return f"{sum(reasons.values()):,} of {read:,} rows were left out of {self.name}: {', '.join(found)}"
+
+
+def input_source(trained: TrainedRun, file: str | Path, forced: bool = False) -> ReadsInputs | None:
+    """Return the data source of a run where it reads a file for prediction; None where the file has one text per line.
+
+    Args:
+        trained: The run.
+        file: The file.
+        forced: Whether the file is in the format of the data whatever it looks like.
+    """
+    source = plans(trained.run)[-1].data()
+    if not isinstance(source, ReadsInputs):
+        if forced:
+            raise ValueError(f"{name_of(type(source))} reads no files; give one text per line")
+        return None
+    if trained.pair_format is not None and not source.recognizes(str(file)):  # published for texts or for pairs
+        pairs = SentencePairs(train=str(file))
+        source = pairs if pairs.recognizes(str(file)) else source
+    return source if forced or has_data_format(source, file) else None
 
 
 def open_split(trained: TrainedRun, split: str | None = None, files: Sequence[str | Path] = ()) -> OpenedSplit:

@@ -25,6 +25,7 @@ from weft.inference.published import open_published
 from weft.models import Seq2SeqClassifier
 from weft.pretrained.sentence_layout import MODULES, POOLING, pooling_modes, read_head, read_modules, read_object
 from weft.training.run_folder import RunFolder
+from weft.training.threads import share_processors
 
 MAX_BATCH_TOKENS = 4096
 """Token budget of a batch, padding included."""
@@ -110,6 +111,7 @@ def open_embedder(name: str | Path, device: str = "auto") -> TextEmbedder:
         name: Run folder, folder in the Hugging Face layout, or name of a packaged model.
         device: Device to compute on.
     """
+    share_processors()
     if RunFolder(name).is_run():
         run = load(name, device)
         if not hasattr(run.model, "encode"):

@@ -23,6 +23,7 @@ from weft.training.build import StagePlan, build_network, choose_device, plans, 
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
+from weft.training.threads import share_processors
 
 
 def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) -> TrainedRun:
@@ -34,6 +35,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
         changes: Assignments for reading other files in ``evaluate``: ``data.text=review``. Only options of the data other than
             its splits can be changed.
     """
+    share_processors()
     _check_changes(changes)
     home = RunFolder(folder)
     if _is_pretrained(home, folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -15,7 +15,7 @@ from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.outputs import Hypothesis, MaskPrediction
 from weft.data import encode_example, with_mask_tokens
-from weft.data.requests import Request
+from weft.data.requests import BadRequest, Request
 from weft.evaluate.evaluation import prediction_text
 from weft.evaluate.shared_encoding import shared_encoding
 from weft.objectives import NextToken
@@ -32,14 +32,18 @@ class Prediction:
         text: The prediction in the notation of the data files: a class, tags, a number, an extracted span.
         probabilities: Probability of each class; empty where the target is no class.
         kind: Kind of the predicted field: ``label``, ``labels``, ``number``, ``tags`` or ``text``.
+        problem: Why there is no prediction; "" = there is one.
     """
 
     text: str
     probabilities: dict[str, float]
     kind: str = "label"
+    problem: str = ""
 
-    def value(self) -> str | float | list[str]:
-        """Return the prediction as a JSON value: a number, a list of tags or classes, or a string."""
+    def value(self) -> str | float | list[str] | None:
+        """Return the prediction as a JSON value: a number, a list of tags or classes, or a string; None where there is none."""
+        if self.problem:
+            return None
         if self.kind == "number":
             return float(self.text)
         if self.kind in ("tags", "labels"):
@@ -47,19 +51,35 @@ class Prediction:
         return self.text
 
 
-def predictions(trained: TrainedRun, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
+def predictions(
+    trained: TrainedRun,
+    requests: Iterable[Request | BadRequest],
+    batch_size: int = 64,
+    on_bad_request: Literal["error", "skip"] = "error",
+) -> Iterator[Prediction]:
     """Yield the prediction for each request, in order.
 
     Args:
         trained: A run whose objective predicts.
         requests: A text each; a tuple, or a dict by field, where examples have several texts.
         batch_size: Number of requests per batch.
+        on_bad_request: What happens to a request that cannot be read: ``error``, or ``skip`` for an empty prediction with its
+            ``problem``.
     """
     _check_model(trained, requests)
-    rows, search, first = (trained.cells(request) for request in requests), trained.evaluation().search, 1
+    rows, search, first = (_readable(trained, request) for request in requests), trained.evaluation().search, 1
     while group := list(islice(rows, batch_size)):
-        yield from _predict_batch(trained, group, first, search)
+        yield from _predict_batch(trained, group, first, search, on_bad_request == "skip")
         first += len(group)
+
+
+def _readable(trained: TrainedRun, request: Request | BadRequest) -> dict[str, str] | BadRequest:
+    if isinstance(request, BadRequest):
+        return request
+    try:
+        return trained.cells(request)
+    except ValueError as error:
+        return BadRequest(str(error))
 
 
 def _check_model(trained: TrainedRun, requests: Any) -> None:
@@ -77,22 +97,44 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
         raise ValueError(f"{trained.name} generates text and predicts no label: use generate(texts)")
 
 
-def _predict_batch(trained: TrainedRun, group: Sequence[Mapping[str, str]], first: int, search: Search) -> Iterator[Prediction]:
+def _predict_batch(
+    trained: TrainedRun, group: Sequence[Mapping[str, str] | BadRequest], first: int, search: Search, skip: bool
+) -> Iterator[Prediction]:
     """Predict a batch of requests, the first of which is number ``first``."""
     codec = trained.codec
     masked = with_mask_tokens(codec) if trained.objective.fills else None
-    formats = [trained.request_format(row) for row in group]
-    examples = [
-        encode_example(masked or form.codec, row, trained.count_truncated) for form, row in zip(formats, group, strict=True)
-    ]
-    instances = [
-        _instance(form.objective, example, number) if _has_words(codec.info, row) else None
-        for number, (form, row, example) in enumerate(zip(formats, group, examples, strict=True), first)
-    ]
-    outputs = _forward(trained, instances, first, search)
-    for row, instance, example in zip(group, instances, examples, strict=True):
-        output, probabilities = next(outputs) if instance is not None else (None, [])
-        yield _prediction(codec, row, example, output, probabilities)
+    encoded = [_encoded(trained, masked, row, number, skip) for number, row in enumerate(group, first)]
+    outputs = _forward(trained, [one.instance for one in encoded], first, search)
+    for one in encoded:
+        if one.problem:
+            yield Prediction("", {}, _target_kind(codec), one.problem)
+            continue
+        output, probabilities = next(outputs) if one.instance is not None else (None, [])
+        yield _prediction(codec, one.row, one.example, output, probabilities)
+
+
+class _Encoded(NamedTuple):
+    """A request with its example; without an instance there is nothing to predict, because of a problem if there is one."""
+
+    row: Mapping[str, str]
+    example: Example
+    instance: Instance | None
+    problem: str = ""
+
+
+def _encoded(trained: TrainedRun, masked: Codec | None, row: Mapping[str, str] | BadRequest, number: int, skip: bool) -> _Encoded:
+    """Encode a request. Raises ValueError for one that cannot be read, unless it is skipped."""
+    try:
+        if isinstance(row, BadRequest):
+            raise ValueError(row.problem)
+        spec = trained.request_format(row)
+        example = encode_example(masked or spec.codec, row, trained.count_truncated)
+        has_words = _has_words(trained.codec.info, row)
+        return _Encoded(row, example, spec.objective.prepare_request(example) if has_words else None)
+    except ValueError as error:
+        if not skip:
+            raise ValueError(f"request {number}: {error}") from None
+        return _Encoded({}, {}, None, str(error))
 
 
 def _forward(
@@ -116,10 +158,14 @@ def _prediction(
 ) -> Prediction:
     text = "" if output is None else prediction_text(output, codec, row)
     labels = codec.info["label"].labels if "label" in codec.info else ()
-    kind = next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
     choices = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))
     by_class = dict(zip(labels[:choices], probabilities[:choices], strict=True)) if probabilities else {}
-    return Prediction(text, by_class, _kind_of(output) or kind)
+    return Prediction(text, by_class, _kind_of(output) or _target_kind(codec))
+
+
+def _target_kind(codec: Codec) -> str:
+    """Return the kind of the field that the data has to predict."""
+    return next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
 
 
 def _kind_of(output: Any) -> str:
@@ -127,13 +173,6 @@ def _kind_of(output: Any) -> str:
     if isinstance(output, list) and output and isinstance(output[0], Hypothesis):
         return "text"
     return "labels" if isinstance(output, MaskPrediction) else ""
-
-
-def _instance(objective: Objective, example: Example, number: int) -> Instance | None:
-    try:
-        return objective.prepare_request(example)
-    except ValueError as error:
-        raise ValueError(f"request {number}: {error}") from None
 
 
 def _has_words(info: Info, row: Mapping[str, str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -16,7 +16,7 @@ from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Codec, Dataset, Objective, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.requests import Request, RequestSpec, is_pair, request_cells
+from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
 from weft.inference.datasets import open_split
@@ -137,9 +137,21 @@ class TrainedRun:
         with self._warn_of_truncation():
             return [prediction.text for prediction in self.predictions(requests, batch_size)]
 
-    def predictions(self, requests: Iterable[Request], batch_size: int = 64) -> Iterator[Prediction]:
-        """Yield the prediction for each request, with the probability of each class. See ``predict``."""
-        return predictions(self, requests, batch_size)
+    def predictions(
+        self,
+        requests: Iterable[Request | BadRequest],
+        batch_size: int = 64,
+        on_bad_request: Literal["error", "skip"] = "error",
+    ) -> Iterator[Prediction]:
+        """Yield the prediction for each request, with the probability of each class. See ``predict``.
+
+        Args:
+            requests: As for ``predict``.
+            batch_size: Number of requests per batch.
+            on_bad_request: What happens to a request that cannot be read: ``error``, or ``skip`` for an empty prediction with
+                its ``problem``.
+        """
+        return predictions(self, requests, batch_size, on_bad_request)
 
     def request_format(self, request: Request) -> RequestSpec:
         """Return the codec and the objective for a request: those for pairs where it is a pair."""

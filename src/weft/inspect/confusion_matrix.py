@@ -137,8 +137,8 @@ def _label_classes(axes: Any, names: Sequence[str], *, turned: bool) -> None:
     axes.set_yticks(np.arange(-0.5, size), minor=True)
     axes.grid(which="minor", color=GRID, linewidth=0.8)
     axes.tick_params(which="both", length=0, labelcolor=MUTED, labelsize=9)
-    axes.set_xlabel("predicted label", color=MUTED)
-    axes.set_ylabel("gold label", color=MUTED)
+    axes.set_xlabel("predicted", color=MUTED)
+    axes.set_ylabel("true", color=MUTED)
     remove_spines(axes)
 
 

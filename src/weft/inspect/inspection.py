@@ -80,7 +80,7 @@ def inspect_texts(run: TrainedRun, texts: Sequence[str], *, top: int = 5) -> lis
     """
     model, codecs = run.model, [run.codec if run.pair_format is None else run.request_format(text).codec for text in texts]
     for number, (codec, text) in enumerate(zip(codecs, texts, strict=True), 1):
-        length = len(_encoder_input(model, codec, text))
+        length = len(encoder_input(model, codec, text))
         if length > MAX_TOKENS:
             raise ValueError(f"text {number} has {length} tokens; at most {MAX_TOKENS} can be inspected, pass a shorter text")
     if Decodes not in model.provides():
@@ -150,9 +150,9 @@ def inspect_text(
 
 def _inspect_encoder(model: Any, codec: Codec, text: str) -> AttentionExample:
     """The example of a model without a decoder."""
-    field, encoded = _input_fields(model, codec)[0], _encoder_input(model, codec, text)
+    field, encoded = input_fields(model, codec)[0], encoder_input(model, codec, text)
     ids = ids_of(encoded).tolist()
-    tokens = _tokens(codec, field, ids)
+    tokens = token_names(codec, field, ids)
     x = _batch(model, text=encoded)["text"]
     with attention(model) as maps:
         model.features(x) if Classifies in model.provides() else model.encode(x)
@@ -168,7 +168,7 @@ def _inspect_encoder(model: Any, codec: Codec, text: str) -> AttentionExample:
     return AttentionExample(tokens, (), found, input=text, output="")
 
 
-class _DecoderPass(NamedTuple):
+class DecoderPass(NamedTuple):
     """Ids of a decoder's forward pass with teacher forcing.
 
     Args:
@@ -178,6 +178,7 @@ class _DecoderPass(NamedTuple):
         target_tokens: The targets as tokens.
         output: Ids of the output, without prompt and EOS.
         forced: Number of targets that are part of the prompt.
+        prompt: Ids of the prompt, without those that the decoder starts with.
         notes: A remark if the output is truncated.
     """
 
@@ -187,11 +188,28 @@ class _DecoderPass(NamedTuple):
     target_tokens: list[str]
     output: list[int]
     forced: int
+    prompt: list[int]
     notes: list[str]
 
 
-def _decoder_pass(codec: Codec, field: Field, output: Hypothesis, prompt: Sequence[int], first: tuple[int, ...]) -> _DecoderPass:
-    """Return inputs and targets of the decoder for an output after a prompt; ``first`` are the ids before the prompt."""
+def decoder_pass(
+    model: Any, codec: Codec, text: str, output: Hypothesis, start_ids: tuple[int, ...] | None = None
+) -> DecoderPass:
+    """Return inputs and targets of the decoder for its output for a text.
+
+    Args:
+        model: A structure with a decoder.
+        codec: Fields and tokenizers of the model.
+        text: The input text; a language model continues it.
+        output: What the decoder generated.
+        start_ids: Ids that the decoder starts with, before the prompt of a language model; None = BOS.
+    """
+    field, prompt = model.target, list[int]()
+    if decoder_only := input_fields(model, codec)[0].name == field.name:
+        prompt = ids_of(encode_example(codec, {field.name: text})[field.name]).tolist()
+    # a tokenizer that adds no BOS, such as that of GPT-2: an empty prompt still starts with BOS
+    default = (field.special.bos,) if decoder_only else field.decoder_prefix()
+    first = () if start_ids == () and prompt else start_ids or default
     start, ids, finished, notes = [*first, *prompt], output.ids, output.finished, []
     if (room := MAX_TOKENS - len(start)) < len(ids):
         notes.append(f"Only the first {room} of {len(ids)} generated tokens are shown.")
@@ -199,12 +217,12 @@ def _decoder_pass(codec: Codec, field: Field, output: Hypothesis, prompt: Sequen
     # an unfinished output ends with its last token: the model was not run on it
     targets = [*start[1:], *ids, *([field.special.eos if output.end is None else output.end] if finished else [])]
     inputs = [*start, *ids][: len(targets)]
-    target_tokens, input_tokens = _tokens(codec, field, targets), _tokens(codec, field, inputs)
+    target_tokens, input_tokens = token_names(codec, field, targets), token_names(codec, field, inputs)
     if first and inputs and inputs[0] in (field.special.bos, field.decoder_start):
         input_tokens[0] = BOS  # in GPT-2, BOS and EOS have the same id
     if finished and target_tokens:
         target_tokens[-1] = EOS  # any of several EOS ids
-    return _DecoderPass(inputs, targets, input_tokens, target_tokens, list(ids), len(start) - 1, notes)
+    return DecoderPass(inputs, targets, input_tokens, target_tokens, list(ids), len(start) - 1, prompt, notes)
 
 
 def _inspect_decoder(
@@ -212,16 +230,13 @@ def _inspect_decoder(
 ) -> AttentionExample:
     """The example of a language model or an encoder-decoder."""
     hypothesis = output if isinstance(output, Hypothesis) else Hypothesis(list(map(int, output)), 0.0, 0.0)
-    target, field = model.target, _input_fields(model, codec)[0]
+    target, field = model.target, input_fields(model, codec)[0]
     decoder_only = field.name == target.name
-    prompt = ids_of(encode_example(codec, {field.name: text})[field.name]).tolist() if decoder_only else []
-    # a tokenizer that adds no BOS, such as that of GPT-2: an empty prompt still starts with BOS
-    default = (target.special.bos,) if decoder_only else target.decoder_prefix()
-    done = _decoder_pass(codec, target, hypothesis, prompt, () if start_ids == () and prompt else start_ids or default)
-    source = [] if decoder_only else ids_of(_encoder_input(model, codec, text)).tolist()
+    done = decoder_pass(model, codec, text, hypothesis, start_ids)
+    source = [] if decoder_only else ids_of(encoder_input(model, codec, text)).tolist()
     # one more padded position tells maps over the source from maps over the target, where both have the same length
     width = len(source) + (len(source) == len(done.inputs))
-    tokens, memory, found = _tokens(codec, field, prompt if decoder_only else source), None, dict[str, AttentionMap]()
+    tokens, memory, found = token_names(codec, field, done.prompt if decoder_only else source), None, dict[str, AttentionMap]()
     if not decoder_only:
         memory, found = _encode(model, codec, text, tokens, width)
     if not done.inputs:  # a search with max_length 0
@@ -245,8 +260,8 @@ def _inspect_decoder(
 
 def _encode(model: Any, codec: Codec, text: str, tokens: Sequence[str], width: int) -> tuple[Any, dict[str, AttentionMap]]:
     """Encode the source padded to ``width``; return the memory of the decoder, and the attention maps of the encoder."""
-    field = _input_fields(model, codec)[0]
-    batch = _batch(model, **{field.name: _encoder_input(model, codec, text)})
+    field = input_fields(model, codec)[0]
+    batch = _batch(model, **{field.name: encoder_input(model, codec, text)})
     batch.fields[field.name] = _padded(batch[field.name], width)
     with attention(model) as maps:
         memory = model.memory(batch)
@@ -258,22 +273,22 @@ def _encode(model: Any, codec: Codec, text: str, tokens: Sequence[str], width: i
     return memory, found
 
 
-def _steps(codec: Codec, target: Field, logp_TV: Tensor, done: _DecoderPass, top: int) -> list[DecodingStep]:
+def _steps(codec: Codec, target: Field, logp_TV: Tensor, done: DecoderPass, top: int) -> list[DecodingStep]:
     """Return probability, rank and the most probable tokens for each target."""
     best, steps = logp_TV.topk(min(top, logp_TV.shape[1]), -1), []
     for t, token in enumerate(done.targets):
         own = logp_TV[t, token]
         likely = [(i, p) for i, p in zip(best.indices[t].tolist(), best.values[t].exp().tolist(), strict=True) if p > 0]
         ids = [i for i, _ in likely]
-        candidates = [(name, p) for name, (_, p) in zip(_tokens(codec, target, ids), likely, strict=True)]
+        candidates = [(name, p) for name, (_, p) in zip(token_names(codec, target, ids), likely, strict=True)]
         rank = ids.index(token) + 1 if token in ids else int((logp_TV[t] > own).sum()) + 1
-        steps.append(DecodingStep(_tokens(codec, target, [token])[0], float(own.exp()), rank, candidates, t < done.forced))
+        steps.append(DecodingStep(token_names(codec, target, [token])[0], float(own.exp()), rank, candidates, t < done.forced))
     return steps
 
 
 def _classes(model: Any, codec: Codec, text: str, *, is_output: bool) -> dict[str, Any]:
     """Class probabilities of a text, most probable first; with ``is_output`` the most probable class is the output too."""
-    label, text_x = codec.info["label"], _batch(model, text=_encoder_input(model, codec, text))["text"]
+    label, text_x = codec.info["label"], _batch(model, text=encoder_input(model, codec, text))["text"]
     if label.kind == "number":
         return {}
     names, logit_V = label.labels, model.classifier(model.features(text_x))[0].float()
@@ -286,16 +301,16 @@ def _classes(model: Any, codec: Codec, text: str, *, is_output: bool) -> dict[st
 # ---------------------------------------------------------------------------------------------------------------- tensors
 
 
-def _input_fields(model: Any, codec: Codec) -> list[Field]:
+def input_fields(model: Any, codec: Codec) -> list[Field]:
     """The fields of the model's input."""
     if Decodes in model.provides():
         return [encoder_field(model, codec.info) or model.target]
     return codec.info.input_texts()
 
 
-def _encoder_input(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
+def encoder_input(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     """The input ids of a text, or of several separated by tabs, with special tokens."""
-    fields = _input_fields(model, codec)
+    fields = input_fields(model, codec)
     row = {fields[0].name: text} if len(fields) == 1 else request_cells(codec.info, text)
     example = encode_example(codec, row)
     if Decodes in model.provides():
@@ -303,7 +318,7 @@ def _encoder_input(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedId
     return EncoderInput(codec.info)(example)
 
 
-def _tokens(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
+def token_names(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
     special = {field.special.bos: BOS, field.special.eos: EOS}
     names = codec.tokenizers[field.space].tokens(list(ids))
     return [special.get(number, name) for number, name in zip(ids, names, strict=True)]

@@ -48,7 +48,7 @@ class Gradient(Learning):
             examples out.
         max_skips: Maximum number of skipped updates or rollbacks before training stops.
         compile: Compile the training step with ``torch.compile``.
-        sync: Gradient synchronization of several processes (torchrun); None = ddp, or all-reduce where phases share parameters.
+        sync: Gradient synchronization of several processes; None = ddp, or all-reduce where phases share parameters.
 
     Example:
         >>> from functools import partial

@@ -30,6 +30,8 @@ class StopRequest:
         if self.requested and not self.several:
             raise KeyboardInterrupt
         self.requested = True
+        if self.several and number == signal.SIGTERM:
+            return  # another process has failed, or a job scheduler has stopped all of them
         with contextlib.suppress(RuntimeError):  # the signal came while another line was being written
             self.display.message("stopping after this step and saving a checkpoint (press Ctrl-C again to stop at once)")
 

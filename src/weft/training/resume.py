@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from weft.core.io import sha256
 from weft.learning import Checkpoints, Progress, read_document
@@ -78,6 +81,9 @@ def _refusal(folder: RunFolder, run: Run, path: str, old: Any, new: Any) -> str 
         return f"was {old}, now {new}; it can only be raised"
     if stage is not stages[-1] and folder.stage_model(stage.name).exists():
         return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
+    if match[2] in _LENGTH and folder.is_finished():
+        again = shlex.join(["weft", "train", str(folder.path), "--run", "DIR", "--keep", f"{path}={new}"])
+        return f"was {old}, now {new}; the run is finished and its checkpoints were removed. Train again from the start: {again}"
     if match[2] not in _LENGTH and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
         return f"was {old!r}, now {new!r}; it can change to {_FALLBACK[match[2]]} only where those checkpoints are damaged"
     return None
@@ -103,9 +109,22 @@ def _can_finish(folder: RunFolder, run: Run, stage: StagePlan, options: dict[str
 # ----------------------------------------------------------------------------------------------------------------- record
 
 
-def make_record(folder: RunFolder, run: Run, filled: dict[str, Any]) -> dict[str, Any]:
-    """Return what is trained, to be saved with every checkpoint: the full recipe, and the hashes of vocabularies and labels."""
-    return {"recipe": filled, "files": codec_hashes(folder, run)}
+def make_record(folder: RunFolder, run: Run, filled: dict[str, Any], processes: int) -> dict[str, Any]:
+    """Return what is trained, to be saved with every checkpoint: the full recipe, the hashes of vocabularies and labels, and the
+    number of processes and of the threads of each, on which the last bits of the weights depend."""
+    return {
+        "recipe": filled,
+        "files": codec_hashes(folder, run),
+        "processes": processes,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def recorded_threads(folder: RunFolder, run: Run, processes: int) -> int | None:
+    """Return the number of threads the run was trained with so far, by the same number of processes; None where it is unknown."""
+    record = _read_record(folder, run)
+    threads = record.get("threads")
+    return threads if isinstance(threads, int) and record.get("processes") == processes else None
 
 
 def codec_hashes(folder: RunFolder, run: Run) -> dict[str, str]:
@@ -131,14 +150,14 @@ def check_codec(folder: RunFolder, run: Run) -> None:
 
 
 def _read_record(folder: RunFolder, run: Run) -> dict[str, Any]:
-    """Return the record of the latest checkpoint where it is intact; empty if there is none."""
+    """Return the record of the latest checkpoint where it is intact, or of the finished run; empty if there is none."""
     for plan in reversed(plans(run)):
         for path in Checkpoints(folder.checkpoints(plan.name, not run.stages)).paths():
             try:
                 return read_document(path, RECORD)
             except (OSError, ValueError, KeyError, TypeError, AttributeError):  # damaged: reported by whoever resumes from it
                 continue
-    return {}
+    return folder.read_finished()["record"]
 
 
 def _trained_recipe(folder: RunFolder, run: Run, stored: dict[str, Any]) -> dict[str, Any] | None:

@@ -128,16 +128,19 @@ class Run:
 
         return run_html(self)
 
-    def train(self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False) -> TrainedRun:
+    def train(
+        self, folder: str | Path | None = None, *, resume: bool = False, quiet: bool = False, keep: bool = False
+    ) -> TrainedRun:
         """Train, and return the trained run; its ``result`` is the final evaluation.
 
         Args:
             folder: Run folder to write; None = the next free ``runs/<name>-<n>``.
             resume: Whether to continue from the last checkpoint in the folder.
             quiet: Whether to show no progress.
+            keep: Whether to keep the checkpoints when the run is finished: to resume it later with more steps.
         """
         from weft.training.display import Display, Terminal
         from weft.training.trainer import train
 
         path = Path(folder) if folder is not None else next_folder(self.name)
-        return train(self.checked(), path, resume=resume, display=Display() if quiet else Terminal())
+        return train(self.checked(), path, resume=resume, keep=keep, display=Display() if quiet else Terminal())

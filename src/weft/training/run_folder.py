@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import secrets
 import sys
 import time
 from pathlib import Path
@@ -36,8 +37,9 @@ class FolderError(ValueError):
 class RunFolder:
     """The files of a run.
 
-    recipe.yaml (with every default), log.jsonl, checkpoints/, model.safetensors (the final weights), tokenizer-*.json and
-    fields.json, metrics.json, predictions.jsonl, ledger.json, usage.json, environment.json, curve.png.
+    recipe.yaml (with every default), log.jsonl, checkpoints/ (until the run is finished) or finished.json, model.safetensors (the
+    final weights), tokenizer-*.json and fields.json, metrics.json, predictions.jsonl, ledger.json, usage.json, environment.json,
+    curve.png.
 
     Args:
         path: The folder; it need not exist.
@@ -58,6 +60,7 @@ class RunFolder:
     environment = property(lambda self: self.path / "environment.json")
     curve = property(lambda self: self.path / "curve.png")
     origin = property(lambda self: self.path / "published.json")
+    finished = property(lambda self: self.path / "finished.json")
 
     def checkpoints(self, stage: str, only: bool) -> Path:
         """Return the folder of a stage's checkpoints. ``only``: whether the run has a single stage."""
@@ -66,6 +69,34 @@ class RunFolder:
     def stage_model(self, stage: str) -> Path:
         """Return the file of the final weights of a stage that is not the last."""
         return self.path / f"model-{stage}.safetensors"
+
+    def is_finished(self) -> bool:
+        """Return whether the run is finished and its checkpoints were removed, so that it cannot be continued."""
+        return self.finished.is_file() and self.model.is_file() and not (self.path / "checkpoints").exists()
+
+    def remove_checkpoints(self, progress: dict[str, Any], record: dict[str, Any]) -> int:
+        """Remove the checkpoints of a finished run, all at once. Returns their size in bytes.
+
+        Args:
+            progress: Progress of each stage at its end, by name.
+            record: What was trained, as in the checkpoints.
+        """
+        folder = self.path / "checkpoints"
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        write_json(self.finished, {"format": FORMAT, "progress": progress, "record": record})
+        removed = self.path / f".checkpoints.tmp-{secrets.token_hex(4)}"  # at no moment a part of them is left under their name
+        files.rename(folder, removed)
+        files.sync_folder(self.path)
+        files.remove_tree(removed)
+        return size
+
+    def read_finished(self) -> dict[str, Any]:
+        """Return what ``remove_checkpoints`` has written; the values are empty if the file is missing or damaged."""
+        try:
+            found = read_json(self.finished)
+            return {name: dict(found[name]) for name in ("progress", "record")}
+        except (OSError, ValueError, KeyError, TypeError):  # the weights and metrics do not depend on it
+            return {"progress": {}, "record": {}}
 
     def is_run(self) -> bool:
         """Return whether the folder contains a run. Raises FolderError if it contains links, which could lead anywhere."""
@@ -157,8 +188,8 @@ class RunFolder:
             if not all(isinstance(number, int) for number in position) or (row.get("event") == "train" and "step" not in row):
                 raise FolderError(f"{self.log}:{line}: not a log entry of a run; remove the line to resume")
         for path in self.path.iterdir():
-            if _TEMPORARY.fullmatch(path.name):  # a process was killed before it renamed the file
-                files.remove(path)
+            if _TEMPORARY.fullmatch(path.name):  # a process was killed before it renamed a file, or in a removal
+                (files.remove_tree if path.is_dir() else files.remove)(path)
 
     def lock(self) -> None:
         """Lock the folder, so that only one process trains into it. The lock is released when the process ends."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from weft.core import files
 from weft.core.contracts import Corpus, Objective, Tokenizer
 from weft.core.io import read_json
 from weft.data import Feed, load_codec, save_codec
@@ -46,11 +47,12 @@ from weft.training.constant_prediction import no_better_than_constant
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
-from weft.training.resume import check_codec, make_record, update_recipe
+from weft.training.resume import check_codec, make_record, recorded_threads, update_recipe
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.saving import CheckpointPolicy
 from weft.training.tensorboard import TensorBoard
+from weft.training.threads import share_processors, threads_of_run
 
 
 def train(
@@ -61,6 +63,7 @@ def train(
     plugins: list[str] | None = None,
     display: Display | None = None,
     tensorboard: bool = False,
+    keep: bool = False,
 ) -> TrainedRun:
     """Train a run into a folder. Returns the model with its final weights and the final evaluation.
 
@@ -71,12 +74,15 @@ def train(
         plugins: Names of the imported plug-ins, for environment.json.
         display: Progress display; None = nothing is shown.
         tensorboard: Whether to write TensorBoard event files too.
+        keep: Whether to keep the checkpoints when the run is finished.
     """
     keep_freed_memory()
+    share_processors(display.message if display is not None else None)
     with join_processes() as processes:
         trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes)
         with _folder_errors(trainer):
-            return trainer.train(processes.on_main(lambda: trainer.open_folder(resume, plugins or [], tensorboard)))
+            resumes = processes.on_main(lambda: trainer.open_folder(resume, plugins or [], tensorboard))
+            return trainer.train(resumes, keep)
 
 
 @contextlib.contextmanager
@@ -155,6 +161,8 @@ class Trainer:
             self.folder.open()
             update_recipe(self.folder, self.run, filled)
             check_codec(self.folder, self.run)
+            if not self.folder.is_finished():
+                files.remove(self.folder.finished)  # of a process that was killed before it removed the checkpoints
         else:
             self.folder.create(filled, plugins)
         self.filled = filled
@@ -162,19 +170,29 @@ class Trainer:
             self.log.board = TensorBoard(self.folder.path)
         return resumes
 
-    def train(self, resume: bool) -> TrainedRun:
-        """Train all stages, evaluate the final weights and write the final files."""
+    def train(self, resume: bool, keep: bool = False) -> TrainedRun:
+        """Train all stages, evaluate the final weights, write the final files and remove the checkpoints, unless ``keep``."""
         with self.processes.main_first():  # the first process prepares the data, the others load it
             self.open_data()
-        with self.stop.on_signals():
-            weights: dict[str, Tensor] = {}
-            for plan in self.plans:
-                weights = self.train_stage(plan, weights, resume)
-        trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
+        world = self.processes.world
+        recorded = self.processes.on_main(lambda: recorded_threads(self.folder, self.run, world) if resume else None)
+        with threads_of_run(recorded, self.display.message):
+            if self.filled is not None:
+                self.record = make_record(self.folder, self.run, self.filled, world)
+            with self.stop.on_signals():
+                weights: dict[str, Tensor] = {}
+                for plan in self.plans:
+                    weights = self.train_stage(plan, weights, resume)
+            trained = self.finish() if self.processes.is_main else self.trained(EvaluationResult({}))
         self.processes.broadcast(None)  # the others wait for the final files
         cpu = self.processes.sum({"cpu": self.meter.cpu_seconds()})["cpu"]
         if self.processes.is_main:
             self.display.message(describe(self.write_usage(cpu)))
+            if not keep and not self.folder.is_finished():
+                size = self.folder.remove_checkpoints({name: asdict(p) for name, p in self.progress.items()}, self.record)
+                self.display.message(
+                    f"removed the checkpoints ({size / 1e6:,.1f} MB); --keep keeps them, to train for more steps"
+                )
         self.display.show_result(self.folder.path, trained.result.metric_values, trained.result.remarks)
         return trained
 
@@ -196,7 +214,6 @@ class Trainer:
                     self.display.message(line)
             before = plan
         if self.filled is not None:
-            self.record = make_record(self.folder, self.run, self.filled)
             check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
             check_split_sizes(plan.evaluate(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
@@ -218,9 +235,14 @@ class Trainer:
         """Train one stage, or load its weights if it is finished. Returns its final weights."""
         last = plan is self.plans[-1]
         final = self.folder.model if last else self.folder.stage_model(plan.name)
-        if self.processes.on_main(lambda: resume and not last and final.exists()):
+        if self.processes.on_main(lambda: resume and final.exists() and (not last or self.folder.is_finished())):
             self.add_progress_of_finished(plan)
-            return self.processes.broadcast_tensors(read_weights(final) if self.processes.is_main else None)
+            weights = self.processes.broadcast_tensors(read_weights(final) if self.processes.is_main else None)
+            if last:
+                self.display.message("the run is finished: its final weights are evaluated again")
+                self.build_stage(plan, {})
+                self.network.load(weights)
+            return weights
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
         if self.processes.is_main:
@@ -372,14 +394,17 @@ class Trainer:
     # ------------------------------------------------------------------------------------------------------------- usage
 
     def add_progress_of_finished(self, plan: StagePlan) -> None:
-        """Add the progress of a finished stage at its end, from its last checkpoint, for usage.json and ledger.json."""
-        latest = Checkpoints(self.folder.checkpoints(plan.name, False)).latest().path
-        if latest is None:
+        """Add the progress of a finished stage at its end, for usage.json and ledger.json."""
+        latest = Checkpoints(self.folder.checkpoints(plan.name, len(self.plans) == 1)).latest().path
+        found = self.folder.read_finished()["progress"].get(plan.name)
+        if latest is not None:
+            found = read_json(latest / "state.json")["progress"]
+        try:
+            self.progress[plan.name] = Progress(**found)
+        except TypeError:  # missing or damaged
             self.display.message(
                 f"warning: the checkpoints of the finished stage {plan.name} are gone; ledger.json lacks its counts"
             )
-        else:
-            self.progress[plan.name] = Progress(**read_json(latest / "state.json")["progress"])
 
     def write_usage(self, cpu: float) -> dict[str, Any]:
         """Add this session to usage.json. Returns the total of the run. ``cpu``: CPU seconds of all processes."""

@@ -87,6 +87,7 @@ def other_value(name: str, value: Any) -> Any:
         "min_words": 2,
         "max_words": 41,
         "duplicates": "keep",
+        "fold": 1,
     }
     return known[name] if name in known else value + 1 if isinstance(value, int | float) else f"{value}x"
 

@@ -309,7 +309,7 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(recipe):
     run = read_run(recipe)
-    return run.train(recipe.parent / "full", quiet=True)
+    return run.train(recipe.parent / "full", quiet=True, keep=True)
 
 
 def checkpoint(folder, update):
@@ -339,7 +339,7 @@ def test_each_phase_updates_only_its_network(recipe, tmp_path, phase, moved):
     )
     kept = [line for line in text.splitlines() if "train: [" not in line or f"train: [{phase}.*]" in line]
     (tmp_path / "recipe.yaml").write_text("\n".join(kept))
-    read_run(tmp_path / "recipe.yaml").train(tmp_path / "run", quiet=True)
+    read_run(tmp_path / "recipe.yaml").train(tmp_path / "run", quiet=True, keep=True)
     assert changed(checkpoint(tmp_path / "run", 0), checkpoint(tmp_path / "run", 4)) == moved
 
 

@@ -64,7 +64,8 @@ def evaluate(
 ) -> None:
     """Evaluate a trained run on a split of its data or on other files, or an encoder on sentence similarity.
 
-    Metrics have 95% confidence intervals, except those of generated texts (generation_, transfer_; see --oracle).
+    Metrics have 95% confidence intervals, except those of generated texts (generation_, transfer_; see --oracle). Of classifiers
+    and taggers, precision, recall and F1 of each class or entity type follow.
     """
     if similarity or _is_bare_encoder(run):
         _evaluate_similarity(run, files or [], as_json)
@@ -72,6 +73,7 @@ def evaluate(
     if fluency and not oracle:
         raise ValueError("--fluency evaluates generated texts; add --oracle FILE")
     from weft.core.io import finite, write_json
+    from weft.evaluate import class_report
     from weft.inspect.classification_plots import plot_classification
     from weft.training.display import show_intervals
     from weft.training.run_folder import FORMAT
@@ -87,10 +89,13 @@ def evaluate(
         write_json(run / f"metrics-{result.split}.json", finite(document))
         if problem := plot_classification(trained, result, run):
             message(problem)
+    report = class_report(result, trained.codec.info)
     if as_json:
-        print_json({**metric_values, **about})
+        print_json({**metric_values, **about, **({"class_report": report.document()} if report else {})})
     else:
         print_result("\n".join([show_intervals(metric_values, about["intervals"], result.signatures), *result.remarks]))
+        if report:
+            print_result("\n" + report.text())
 
 
 def _is_bare_encoder(model: Path) -> bool:

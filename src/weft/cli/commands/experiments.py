@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from weft.cli.console import FAILURE, INTERRUPTED, message, print_json
 from weft.cli.options import Json, Plugins, Quiet, Recipe, command
+
+
+class SearchMethod(StrEnum):
+    """How the configurations of a sweep are chosen."""
+
+    GRID = "grid"
+    RANDOM = "random"
+    OPTUNA = "optuna"
 
 
 @command
@@ -28,34 +38,110 @@ def compare(
         comparison.print()
 
 
+@dataclass(frozen=True)
+class SweepOptions:
+    """How a sweep chooses, ranks and trains its trials."""
+
+    random: Annotated[
+        int | None,
+        typer.Option("--random", metavar="N", min=1, help="Random search: train N random configurations.", show_default=False),
+    ] = None
+    search: Annotated[
+        SearchMethod, typer.Option("--search", help="How the configurations are chosen; optuna needs the extra optuna.")
+    ] = SearchMethod.GRID
+    trials: Annotated[
+        int, typer.Option("--trials", metavar="N", min=1, help="Number of configurations for --search random or optuna.")
+    ] = 20
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", metavar="K", min=2, help="K-fold cross-validation: data.folds=K data.fold=0..K-1.", show_default=False
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="Validation metric that ranks the trials (default: evaluate.monitor, or if that is the loss, the first metric).",
+            show_default=False,
+        ),
+    ] = None
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, help="Trials to train at the same time, in processes of their own.")
+    ] = 1
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--max-minutes", metavar="M", min=0.01, help="Stop after this time; the same command resumes.", show_default=False
+        ),
+    ] = None
+
+    def kind(self) -> Any:
+        """How the configurations are chosen. Raises ValueError for options that exclude each other."""
+        if self.random is not None and self.search is not SearchMethod.GRID:
+            raise ValueError(f"--random N and --search {self.search.value} exclude each other; use one of them")
+        return "random" if self.random is not None else self.search.value
+
+    def assignments(self, given: list[str] | None) -> list[str]:
+        """The assignments that are given, and those of the folds."""
+        folds = [f"data.folds={self.folds}", f"data.fold=0..{self.folds - 1}"] if self.folds else []
+        return [*(given or []), *folds]
+
+    def arguments(self) -> list[str]:
+        """The options that differ from their defaults, as on the command line, without ``--folds``."""
+        chosen = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "folds" and getattr(self, f.name) != f.default}
+        return [f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()]
+
+
 @command
 def sweep(
     plugins: Plugins,
     recipe: Recipe,
+    options: SweepOptions,
     assignments: Annotated[
-        list[str], typer.Argument(metavar="PATH=V1,V2...", help="The values of each option.", show_default=False)
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH=V1,V2...]...",
+            help="The values of each option: a list (seed=1,2,3), a range of integers (data.fold=0..4), or for random search and "
+            "Optuna a range of numbers (learning.optimizer.lr=1e-5..1e-2:log).",
+            show_default=False,
+        ),
+    ] = None,
     run: Annotated[
         Path | None, typer.Option("--run", metavar="DIR", help="Folder of the sweep (default: runs/<recipe>-sweep-<hash>).")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Grid search: train a recipe with every combination of values, one after another.
+    """Train a recipe with many combinations of values: a grid, a random search, Optuna, or the folds of cross-validation.
 
-    Interrupt with Ctrl-C; the same command resumes.
+    The table has mean and standard deviation over seeds and folds, ranked by a validation metric, and the test metrics of the
+    best row. Interrupt with Ctrl-C; the same command resumes.
     """
     from weft.experiments.sweep import default_folder
     from weft.experiments.sweep import sweep as run_sweep
     from weft.learning import Interrupted
     from weft.training.display import Display, Terminal
 
-    folder = run or default_folder(recipe, assignments)
+    kind, varied = options.kind(), options.assignments(assignments)
+    folder = run or default_folder(recipe, varied, kind)
     try:
-        result = run_sweep(recipe, assignments, folder, plugins=plugins.names, display=Display() if quiet else Terminal())
+        result = run_sweep(
+            recipe,
+            varied,
+            folder,
+            search=kind,
+            max_trials=options.random or options.trials,
+            metric=options.metric,
+            workers=options.workers,
+            max_minutes=options.max_minutes,
+            plugins=plugins.names,
+            display=Display() if quiet else Terminal(),
+        )
     except (Interrupted, KeyboardInterrupt):
-        again = shlex.join(["weft", "sweep", recipe, *assignments, "--run", str(folder), *plugins.arguments()])
-        message(f"interrupted; finished runs and the last checkpoint are in {folder}. Resume with: {again}")
+        command_line = ["weft", "sweep", recipe, *varied, *options.arguments(), "--run", str(folder), *plugins.arguments()]
+        message(f"interrupted; finished runs and the last checkpoint are in {folder}. Resume with: {shlex.join(command_line)}")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(result.as_json())

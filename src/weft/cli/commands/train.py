@@ -9,8 +9,11 @@ from typing import Annotated
 import typer
 
 from weft.cli.console import message
+from weft.cli.launch import Group, launch
 from weft.cli.options import Overrides, Plugins, Quiet, Recipe, command
 from weft.cli.runs import read_recipe, resumable
+
+GROUP_PANEL = "Several processes"
 
 
 @command
@@ -21,7 +24,20 @@ def train(
     run: Annotated[Path | None, typer.Option("--run", metavar="DIR", help="Run folder (default: runs/<recipe>-<n>).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run from its last checkpoint.")] = False,
     quiet: Quiet = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the checkpoints of the finished run, to resume it with more steps.")
+    ] = False,
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard event files.")] = False,
+    processes: Annotated[
+        int, typer.Option(help="Processes on this host that train together.", min=1, max=1024, rich_help_panel=GROUP_PANEL)
+    ] = 1,
+    nodes: Annotated[
+        int,
+        typer.Option(help="Hosts that train together; start the command on each.", min=1, max=65536, rich_help_panel=GROUP_PANEL),
+    ] = 1,
+    rendezvous: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of one of the hosts.", rich_help_panel=GROUP_PANEL)
+    ] = None,
 ) -> None:
     """Train a recipe. Interrupt with Ctrl-C, resume with --resume."""
     from weft.cli.check_report import warnings_of
@@ -31,19 +47,30 @@ def train(
     from weft.training.run_folder import latest_folder, next_folder
     from weft.training.trainer import train as train_run
 
+    group = Group(processes, nodes, rendezvous)
+    launches = group.needs_launcher()
+    if nodes > 1 and run is None and not resume:
+        raise ValueError(f"--nodes {nodes} needs --run DIR: the run folder, which all hosts see")
     if resume:
         run = _folder_to_resume(recipe, run)
     specification = read_recipe(recipe, overrides)
     folder = run or (latest_folder(specification.name) if resume else next_folder(specification.name))
+    if launches:
+        arguments = ["train", recipe, *(overrides or []), *(["--resume"] if resume else []), "--run", str(folder)]
+        arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("keep", keep), ("tensorboard", tensorboard)) if wanted]
+        launch(group, [*arguments, *group.arguments(), *plugins.arguments()], folder, plugins.arguments())
+        return
     if not resume:
         for report in check(specification):
             if problem := memory_problem(report):
                 raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {problem}")
     for warning in [] if quiet else warnings_of(specification):
         message(f"warning: {warning}")
-    with resumable(folder, plugins.arguments()):
+    with resumable(folder, [*group.arguments(), *plugins.arguments()]):
         display = Display() if quiet else Terminal()
-        train_run(specification, folder, resume=resume, plugins=plugins.names, display=display, tensorboard=tensorboard)
+        train_run(
+            specification, folder, resume=resume, plugins=plugins.names, display=display, tensorboard=tensorboard, keep=keep
+        )
 
 
 def _folder_to_resume(recipe: str, run: Path | None) -> Path | None:

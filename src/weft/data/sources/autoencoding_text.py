@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.io import list_files
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.encoding import Values, encode, longest, rows_of
-from weft.data.holdout import fraction_for_all_classes
+from weft.data.holdout import HeldOut, HoldOut, fraction_for_all_classes
 from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import PreparedDataset
 from weft.data.sources.class_files import classes_of
@@ -21,7 +21,7 @@ from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.parallel_text import source_and_target_spaces, source_and_target_tokenizers
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
 from weft.data.sources.text_source import BadRows, TextSource
-from weft.data.sources.training_scan import TargetSpec, flatten, hash_text, validation_threshold
+from weft.data.sources.training_scan import TargetSpec, flatten, hash_text, hash_unit, select_validation
 from weft.data.tokenizers.bpe import BPE
 
 Files = File | list[File]
@@ -59,6 +59,9 @@ class AutoencodingText(TextSource):
             or ``drop`` (counted).
         on_bad_row: What happens to a malformed row, or one with a class unknown in training: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = AutoencodingText(train={"positive": "good.txt", "negative": "bad.txt"}, target_tokenizer=BPE)
@@ -92,10 +95,14 @@ class AutoencodingText(TextSource):
         duplicates: Literal["keep", "drop"] = "drop",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
         if min_words > max_words:
             raise ValueError(f"min_words is {min_words}, more than max_words {max_words}; lower min_words or raise max_words")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.text, self.label, self.target_tokenizer = text, label, target_tokenizer
         self.min_words, self.max_words, self.word_ids, self.duplicates = min_words, max_words, word_ids, duplicates
         self.pretokenized = ("source",) if word_ids else ()
@@ -238,16 +245,15 @@ class AutoencodingText(TextSource):
             blank = "has only blank lines" if any(Path(file).stat().st_size for file in own) else "is empty"
             return f"{', '.join(own[:3])} {blank}"
         usable = self._filtered(*_from_the_start(self.files(paths)), {})
-        found = [(hash_text(self.group_key(row.cells)), row.cells["label"]) for row in usable]
+        found = [(hash_unit(self, row), row.cells["label"]) for row in usable]
         hashes = [text_hash for text_hash, other in found if other == label]
         if not hashes:
             why = self._explain_filtered(label, paths)
             return why or f"add rows of every class ({rows.ledger['counts']['rows']:,} rows are used)"
-        threshold = 0
+        units = HeldOut()
         if held_out:
-            every = [text_hash for text_hash, _ in found]
-            threshold = validation_threshold(every, len(found), self.validation_fraction, self.files(paths))
-        here = [h for h in hashes if not held_out or (int.from_bytes(h) < threshold) == (name == "valid")]
+            units = select_validation(self.hold_out, [h for h, _ in found], [], len(found), self.files(paths))
+        here = [h for h in hashes if not held_out or (int.from_bytes(h) in units) == (name == "valid")]
         if here:
             cut = "" if self.on_overflow == "truncate" else ", or set on_overflow: truncate"
             return f"all of its texts ({len(here):,}) have more than {self.max_length} tokens; raise max_length{cut}"

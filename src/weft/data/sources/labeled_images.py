@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from weft.data.cache import entry, key_of
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.image import read_image
 from weft.data.sources.labeled_text import check_labels
-from weft.data.sources.parsing import ColumnSpec, tables
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, table_layout, tables
 from weft.data.sources.text_source import SPLITS, select_splits
 from weft.data.sources.training_scan import sort_labels
 
@@ -111,6 +111,23 @@ class LabeledImages(Data):
             _decode_all(rows, codec.info["image"], progress)
             ledger[name] = {"rows": len(rows), **Counter(f"class {row['label']}" for row in rows)}
         return Corpus(codec, datasets, ledger)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse the rows of tables for prediction: the path of an image each."""
+        for row in tables(cursors[0], {"image": ColumnSpec(self.image, IMAGE)}, self.column_names):
+            name = row.cells.get("image", "").strip()
+            yield row._replace(cells={"image": str(Path(row.file).parent / name) if name else ""} if row.cells else {})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return table_layout(file)
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether a file looks like a table of images."""
+        try:
+            return next(self.inputs([Cursor([file])]), None) is not None
+        except ValueError:
+            return False
 
     def _info(self, labels: tuple[str, ...]) -> Info:
         image = Field("image", self.channels, kind="image", max_length=self.size, space="image")

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
 from weft.data.sources.text_source import BadRows, TextSource
@@ -47,6 +48,12 @@ class LabeledText(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted), ``split`` into rows with the same label, or ``error``.
         on_bad_row: What happens to a malformed row, or one with a class unknown in training: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        stratify: Whether the held-out rows have the same proportions of classes as all rows.
+        group: Column whose values are not divided between training and validation, such as the author; rows without a value are
+            held out by their text.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
 
     Example:
         >>> data = LabeledText(train="reviews.tsv", labels=("bad", "good", "mixed"))
@@ -71,13 +78,21 @@ class LabeledText(TextSource):
         on_overflow: Literal["error", "truncate", "split"] = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        stratify: bool = False,
+        group: str | None = None,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
         check_labels(labels)
         if labels is not None and label_type == "number":
             raise ValueError("labels names classes, but label_type is number; remove labels, or set label_type: single")
         if not separator:
             raise ValueError("separator must not be empty: it separates the classes of a row")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        if stratify and label_type == "number":
+            raise ValueError("stratify needs classes, but label_type is number; remove stratify")
+        hold_out = HoldOut(validation_fraction, stratify, group, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.text, self.label, self.labels = text, label, None if labels is None else tuple(labels)
         self.label_type, self.separator = label_type, separator
@@ -86,14 +101,17 @@ class LabeledText(TextSource):
         return {"label": TargetSpec(FIELD_KINDS[self.label_type], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        columns = {"text": ColumnSpec(self.text, TEXT), "label": ColumnSpec(self.label, LABEL)}
+        columns = {"text": ColumnSpec(self.text, TEXT), "label": ColumnSpec(self.label, LABEL), **self.group_column()}
         for row in tables(cursors[0], columns, self.column_names):
             if row.cells:
                 label = row.cells["label"].strip()
                 if self.label_type == "multiple":
                     label = "\t".join(part.strip() for part in label.replace(self.separator, "\t").split("\t") if part.strip())
-                row = row._replace(cells={"text": row.cells["text"], "label": label})
+                row = row._replace(cells={**row.cells, "label": label})
             yield row
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return tables(cursors[0], {"text": ColumnSpec(self.text, TEXT)}, self.column_names)
 
 
 def check_labels(labels: tuple[str, ...] | None) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.example import CHOICE_LABELS
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_paths import PathValue, clean_text, find_value, follow_path, missing_path
 from weft.data.sources.parsing import ParsedRow, records
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
-from weft.data.sources.training_scan import TargetSpec
+from weft.data.sources.training_scan import GROUP, TargetSpec
 from weft.data.tokenizers.bpe import BPE
 
 QUESTION = ("question.stem", "question", "question_stem", "stem", "ctx", "context", "sentence", "sent1", "premise", "prompt")
@@ -55,6 +56,11 @@ class MultipleChoice(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or an answer that is none of the choices: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        group: Column whose values are not divided between training and validation, such as the author; rows without a value are
+            held out by their text.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
 
     Example:
         >>> list(MultipleChoice(train="questions.jsonl").declare().fields)
@@ -84,12 +90,17 @@ class MultipleChoice(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        group: str | None = None,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
         if not separator:
             raise ValueError("separator must not be empty: it separates the choices of a row")
         if isinstance(choices, list) and len(choices) < 2:
             raise ValueError(f"choices names {len(choices)} columns; at least two are needed")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, group, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.question, self.choices, self.answer, self.labels = question, choices, answer, labels
         self.first_index, self.include_question, self.separator = first_index, include_question, separator
@@ -105,31 +116,45 @@ class MultipleChoice(TextSource):
         return {"label": TargetSpec("label", CHOICE_LABELS)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._parsed(cursors, self._cells)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._parsed(cursors, lambda row: self._input_cells(row)[0])
+
+    def _parsed(self, cursors: list[Cursor], cells_of: Callable[[Mapping[str, Any]], Mapping[str, str]]) -> Iterator[ParsedRow]:
         for record in records(cursors[0], self.column_names):
-            cells, problem = {}, record.problem
+            cells: Mapping[str, str] = {}
+            problem = record.problem
             if record.values is not None and not problem:
                 try:
-                    cells = self._cells(record.values)
+                    cells = cells_of(record.values)
                 except ValueError as error:
                     problem = str(error)
             yield ParsedRow(record.file, record.line, cells, problem)
 
     def _cells(self, row: Mapping[str, Any]) -> dict[str, str]:
-        question = find_value(row, "question", self.question, QUESTION)
-        choices = self._choices(row)
+        cells, labels = self._input_cells(row)
         answer = find_value(row, "answer", self.answer, ANSWER)
-        if not isinstance(question.value, str):
-            raise ValueError(f"the question ({question.path}) must be a text, not {str(question.value)[:40]}")
         if isinstance(answer.value, Mapping | list | bool):
             raise ValueError(f"the answer ({answer.path}) must be a label, an index or a text, not {str(answer.value)[:40]}")
+        given = clean_text(answer.value, answer.path)
+        if self.group is not None and (found := follow_path(row, self.group)) is not None:
+            cells[GROUP] = "\t".join(clean_text(value.value, value.path) for value in found)
+        texts = cells["choices"].split("\t")
+        return {**cells, "label": CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""}
+
+    def _input_cells(self, row: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+        """The question and the choices, and the labels of the choices."""
+        question = find_value(row, "question", self.question, QUESTION)
+        choices = self._choices(row)
+        if not isinstance(question.value, str):
+            raise ValueError(f"the question ({question.path}) must be a text, not {str(question.value)[:40]}")
         texts, labels = [clean_text(c.value, c.path) for c in choices], self._choice_labels(row, choices)
         if not 2 <= len(texts) <= len(CHOICE_LABELS):
             raise ValueError(f"{len(texts)} choices; a row must have 2 to {len(CHOICE_LABELS)}")
         if "" in texts:
             raise ValueError(f"choice {texts.index('') + 1} of {len(texts)} is empty")
-        given = clean_text(answer.value, answer.path)
-        label = CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""
-        return {"question": clean_text(question.value, question.path), "choices": "\t".join(texts), "label": label}
+        return {"question": clean_text(question.value, question.path), "choices": "\t".join(texts)}, labels
 
     def _choices(self, row: Mapping[str, Any]) -> list[PathValue]:
         if isinstance(self.choices, list):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
@@ -37,6 +38,9 @@ class ParallelText(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training pairs held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = ParallelText(train=("train.de", "train.en"))
@@ -61,11 +65,15 @@ class ParallelText(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
         for name, files in (("train", train), ("valid", valid), ("test", test)):
             if not (files is None or isinstance(files, str) or len(files) == 2):
                 raise ValueError(f"{name} must be two files, [source, target], or one table, not {len(files)} files")
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.target_tokenizer = target_tokenizer
         self.column_names = None if column_names is None else tuple(column_names)
         self.source, self.target = source, target
@@ -83,6 +91,9 @@ class ParallelText(TextSource):
         if len(cursors) == 1:
             return tables(cursors[0], {"source": ColumnSpec(self.source), "target": ColumnSpec(self.target)}, self.column_names)
         return self._aligned_lines(*cursors)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return tables(cursors[0], {"source": ColumnSpec(self.source)}, self.column_names)
 
     def _aligned_lines(self, source: Cursor, target: Cursor) -> Iterator[ParsedRow]:
         for _ in source.each_file():

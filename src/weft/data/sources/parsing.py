@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from weft.core.io import InvalidJSON, parse_json
 from weft.data.sources.cursor import Cursor
@@ -39,6 +39,15 @@ def is_json_lines(file: str) -> bool:
     return Path(file).suffix.lower() in (".jsonl", ".ndjson")
 
 
+Layout = Literal["csv", "tsv", "jsonl", "columns", "text"]
+"""How the rows of a file are written: as a table, as one word per line with its tags, or otherwise."""
+
+
+def table_layout(file: str) -> Layout:
+    """Return the layout of a table, by file suffix."""
+    return "jsonl" if is_json_lines(file) else "csv" if Path(file).suffix.lower() == ".csv" else "tsv"
+
+
 class ColumnSpec(NamedTuple):
     """A column that a source needs.
 
@@ -47,12 +56,14 @@ class ColumnSpec(NamedTuple):
         usual: Usual names.
         option: Whether the source has an option for the name.
         headerless: Whether the source has the option ``column_names``, for tables without a header.
+        required: Whether a table without the column is an error; else its rows lack the cell.
     """
 
     name: str | None
     usual: Sequence[str] = ()
     option: bool = True
     headerless: bool = True
+    required: bool = True
 
     def find(self, available: Sequence[str] | Mapping[str, str]) -> str | None:
         """Return the name of the column in the table; None if it is missing."""
@@ -171,7 +182,7 @@ def _select_columns(
     for line, cells, problem in records:
         if not indices and cells:  # not before the first row: a file without rows may lack a header
             found = {field: column.find(names) for field, column in columns.items()}
-            if missing := [field for field, name in found.items() if name is None]:
+            if missing := [field for field, name in found.items() if name is None and columns[field].required]:
                 column, field = columns[missing[0]], missing[0]
                 headerless = "; if the first line is not a header, name all columns with the option column_names"
                 hint = headerless if has_header and column.option and column.headerless else ""
@@ -241,9 +252,10 @@ def _object_cells(line: str, columns: Mapping[str, ColumnSpec]) -> dict[str, str
     cells: dict[str, str] = {}
     for field, column in columns.items():
         name = column.find(value)
-        if name is None:
+        if name is not None:
+            cells[field] = to_cell(value[name], name)
+        elif column.required:
             raise ValueError(column.missing(value, field))
-        cells[field] = to_cell(value[name], name)
     return cells
 
 

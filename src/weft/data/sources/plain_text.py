@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, FileOrFolder, Fraction
+from weft.core.options import Count, FileOrFolder, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.labeled_text import TEXT
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, is_json_lines, table, table_layout, tables
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.tokenizers.bpe import BPE
 
@@ -34,6 +37,9 @@ class PlainText(TextSource):
         on_overflow: What happens to longer texts: ``split`` into examples, ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a text that is not UTF-8: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training texts held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = PlainText(train="plays.txt", max_length=128)
@@ -53,8 +59,12 @@ class PlainText(TextSource):
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.unit = unit
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
@@ -64,6 +74,17 @@ class PlainText(TextSource):
                 yield from table(cursor, {"text": ColumnSpec("text", option=False)})
             else:
                 yield from self._lines(cursor) if self.unit == "line" else self._paragraphs(cursor)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse rows for prediction: as ``rows`` does, and the texts of a TSV or CSV table."""
+        (cursor,) = cursors
+        if self.layout(cursor.file) in ("csv", "tsv"):
+            return tables(cursor, {"text": ColumnSpec(None, TEXT, False)})
+        return self.rows(cursors)
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return table_layout(file) if Path(file).suffix.lower() in (".tsv", ".csv", ".jsonl", ".ndjson") else "text"
 
     def _lines(self, cursor: Cursor) -> Iterator[ParsedRow]:
         for line, problem in cursor.lines():

@@ -9,11 +9,12 @@ from typing import Any
 
 from weft.core.contracts import Tokenizer
 from weft.core.io import InvalidJSON, parse_json
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.encoding import START
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ColumnSpec, ParsedRow, lone_surrogate, table
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, lone_surrogate, table, table_layout
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tokenizers.bpe import BPE
@@ -53,6 +54,9 @@ class QuestionAnswering(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or an answer that is not at its offset: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> info = QuestionAnswering(train="train-v2.0.json").declare()
@@ -78,8 +82,12 @@ class QuestionAnswering(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.question, self.context, self.answer, self.start = question, context, answer, start
 
@@ -90,17 +98,26 @@ class QuestionAnswering(TextSource):
         return {"answer": TargetSpec("span", over="context")}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        answers = {"answer": ColumnSpec(self.answer, ANSWER), START: ColumnSpec(self.start, STARTS)}
+        return map(_validated, self._parsed(cursors, answers))
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        for row in self._parsed(cursors, {}):
+            yield row._replace(cells={name: cell.strip() if name == "question" else cell for name, cell in row.cells.items()})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return "text" if Path(file).suffix.lower() == ".json" else table_layout(file)
+
+    def _parsed(self, cursors: list[Cursor], answers: Mapping[str, ColumnSpec]) -> Iterator[ParsedRow]:
+        """Rows with the columns of the answers, if any."""
         (cursor,) = cursors
-        columns = {
-            "question": ColumnSpec(self.question, QUESTION),
-            "context": ColumnSpec(self.context, CONTEXT),
-            "answer": ColumnSpec(self.answer, ANSWER),
-            START: ColumnSpec(self.start, STARTS),
-        }
+        columns = {"question": ColumnSpec(self.question, QUESTION), "context": ColumnSpec(self.context, CONTEXT), **answers}
         for file in cursor.each_file():
-            is_squad = Path(file).suffix.lower() == ".json"
-            for row in _squad_rows(cursor) if is_squad else table(cursor, columns, self.column_names):
-                yield _validated(row)
+            if Path(file).suffix.lower() == ".json":
+                yield from _squad_rows(cursor, bool(answers))
+            else:
+                yield from table(cursor, columns, self.column_names)
 
 
 def _validated(row: ParsedRow) -> ParsedRow:
@@ -131,8 +148,8 @@ def _answer_problem(cells: Mapping[str, str]) -> str:
 # --------------------------------------------------------------------------------------------------------------- SQuAD JSON
 
 
-def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
-    """The questions of the current file, each with the line of its id."""
+def _squad_rows(cursor: Cursor, answered: bool) -> Iterator[ParsedRow]:
+    """The questions of the current file, each with the line of its id; with their answers or without."""
     done, (text, problem) = cursor.line, cursor.read_file()
     line, at = 1, 0
     articles: list[Any] = []
@@ -146,7 +163,7 @@ def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
     if problem and not done:
         cursor.line += 1
         yield ParsedRow(cursor.file, line, {}, problem)
-    for number, (question_id, cells, problem) in enumerate(_questions(articles), 1):
+    for number, (question_id, cells, problem) in enumerate(_questions(articles, answered), 1):
         found = text.find(json.dumps(question_id, ensure_ascii=False), at) if question_id else -1
         if found >= 0:
             line, at = line + text.count("\n", at, found), found
@@ -156,7 +173,7 @@ def _squad_rows(cursor: Cursor) -> Iterator[ParsedRow]:
     cursor.leave()
 
 
-def _questions(articles: list[Any]) -> Iterator[tuple[str, dict[str, str], str]]:
+def _questions(articles: list[Any], answered: bool) -> Iterator[tuple[str, dict[str, str], str]]:
     """The id, the cells and the problem of each question."""
     for article in articles:
         try:
@@ -174,25 +191,20 @@ def _questions(articles: list[Any]) -> Iterator[tuple[str, dict[str, str], str]]
                 question_id = str(question.get("id", "")) if isinstance(question, dict) else ""
                 question_id = "" if lone_surrogate(question_id) else question_id
                 try:
-                    yield question_id, _cells(question, context, question_id), ""
+                    yield question_id, _cells(question, context, question_id, answered), ""
                 except ValueError as error:
                     yield question_id, {}, str(error)
 
 
-def _cells(question: Any, context: str, question_id: str) -> dict[str, str]:
-    impossible = isinstance(question, dict) and question.get("is_impossible")
+def _cells(question: Any, context: str, question_id: str, answered: bool) -> dict[str, str]:
+    impossible = not answered or (isinstance(question, dict) and question.get("is_impossible"))
     answers = [] if impossible else _list_at(question, "answers", "a question")
     texts = [_text_at(answer, "text").replace("\t", " ") for answer in answers]
     starts = [answer.get("answer_start") for answer in answers]
     if invalid := [start for start in starts if not isinstance(start, int) or start < 0]:
         raise ValueError(f"answer_start must be a character offset, not {invalid[0]!r}")
-    return {
-        "question": _text_at(question, "question"),
-        "context": context,
-        "answer": "\t".join(texts),
-        START: "\t".join(map(str, starts)),
-        "id": question_id,
-    }
+    cells = {"question": _text_at(question, "question"), "context": context, "id": question_id}
+    return {**cells, "answer": "\t".join(texts), START: "\t".join(map(str, starts))} if answered else cells
 
 
 def _list_at(value: Any, key: str, what: str) -> list[Any]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
-from weft.core.options import Count, File, Fraction
+from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import FIELD_KINDS
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, tables
@@ -44,6 +45,12 @@ class SentencePairs(TextSource):
         on_overflow: What happens to longer texts: ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a malformed row, or one with a class unknown in training: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
+        stratify: Whether the held-out rows have the same proportions of classes as all rows.
+        group: Column whose values are not divided between training and validation, such as the author; rows without a value are
+            held out by their text.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side unless ``group`` is set.
 
     Example:
         >>> list(SentencePairs(train="pairs.tsv").declare().fields)
@@ -71,8 +78,16 @@ class SentencePairs(TextSource):
         on_overflow: Overflow = "truncate",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        stratify: bool = False,
+        group: str | None = None,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        if stratify and label_type == "number":
+            raise ValueError("stratify needs classes, but label_type is number; remove stratify")
+        hold_out = HoldOut(validation_fraction, stratify, group, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.column_names = None if column_names is None else tuple(column_names)
         self.first, self.second, self.label = first, second, label
         self.labels, self.label_type = None if labels is None else tuple(labels), label_type
@@ -84,10 +99,12 @@ class SentencePairs(TextSource):
         return {"label": TargetSpec(FIELD_KINDS[self.label_type], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
-        columns = {
-            "first": ColumnSpec(self.first, FIRST),
-            "second": ColumnSpec(self.second, SECOND),
-            "label": ColumnSpec(self.label, LABEL),
-        }
+        return self._stripped(cursors, {"label": ColumnSpec(self.label, LABEL), **self.group_column()})
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        return self._stripped(cursors, {})
+
+    def _stripped(self, cursors: list[Cursor], targets: dict[str, ColumnSpec]) -> Iterator[ParsedRow]:
+        columns = {"first": ColumnSpec(self.first, FIRST), "second": ColumnSpec(self.second, SECOND), **targets}
         for row in tables(cursors[0], columns, self.column_names):
             yield row._replace(cells={name: cell.strip() for name, cell in row.cells.items()})

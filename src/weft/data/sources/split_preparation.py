@@ -46,7 +46,7 @@ def write_split(
     name: str,
     files: list[list[str]],
     codec: Codec,
-    keep: Callable[[str], bool] | None,
+    keep: Callable[[ParsedRow], bool] | None,
     progress: ProgressCallback,
 ) -> None:
     """Encode the rows of a split and write them to ``folder``, resuming from the last commit.
@@ -57,7 +57,7 @@ def write_split(
         name: ``train``, ``valid`` or ``test``.
         files: Files of each cursor.
         codec: Fields and tokenizers.
-        keep: For a split that shares its files with another: whether the row with this group key belongs to it.
+        keep: For a split that shares its files with another: whether a row belongs to it.
         progress: Progress callback.
     """
     cells = list(dict.fromkeys([*source.text_fields(), *source.target_fields(), *source.extra_cells, source.key_field]))
@@ -73,10 +73,9 @@ def write_split(
     try:
         progress(f"preparing {name}", committed, total)
         for number, row in enumerate(source.usable_rows(cursors, ledger), 1):
-            key = source.group_key(row.cells)
-            if keep is None or keep(key):
+            if keep is None or keep(row):
                 batch.append(row)
-                characters += len(key)
+                characters += len(source.group_key(row.cells))
             else:
                 ledger.counts[other] += 1
             if number % PROGRESS_ROWS and characters < _BATCH_CHARACTERS:

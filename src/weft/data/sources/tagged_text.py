@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from functools import partial
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
+from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import COMMENTS, ColumnSpec, ParsedRow, is_json_lines, table
+from weft.data.sources.parsing import COMMENTS, ColumnSpec, Layout, ParsedRow, is_json_lines, table
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tag_schemes import to_bioes, to_iob1, to_iob2
@@ -20,6 +22,7 @@ from weft.data.tokenizers.word import Word
 Files = File | list[File]
 WORDS, TAGS = ColumnSpec(None, ("tokens", "words"), False), ColumnSpec(None, ("tags", "ner_tags", "labels"), False)
 _BLANKS = re.compile(r"[ \t]+")
+_SNIFFED_LINES = 1000
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 
 
@@ -46,6 +49,9 @@ class TaggedText(TextSource):
         on_overflow: What happens to longer sentences: ``split`` into examples, ``truncate`` (counted) or ``error``.
         on_bad_row: What happens to a sentence with a malformed line: ``error``, or ``skip`` (counted).
         validation_fraction: Fraction of the training sentences held out where ``valid`` is None; 0 = no validation.
+        fold: Fold that is held out for validation, from 0 (k-fold cross-validation); None = ``validation_fraction``.
+        folds: Number of folds.
+        split_seed: Seed of the hold-out split; equal texts are on the same side whatever it is.
 
     Example:
         >>> data = TaggedText(train="train.conll")
@@ -69,8 +75,12 @@ class TaggedText(TextSource):
         on_overflow: Literal["error", "truncate", "split"] = "split",
         on_bad_row: BadRows = "error",
         validation_fraction: Fraction = 0.05,
+        fold: Natural | None = None,
+        folds: Count = 5,
+        split_seed: Natural = 0,
     ):
-        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow)
+        hold_out = HoldOut(validation_fraction, False, None, fold, folds, split_seed)
+        super().__init__(train, valid, test, tokenizer, max_length, validation_fraction, on_bad_row, on_overflow, hold_out)
         self.word_column, self.tag_column, self.scheme = word_column, tag_column, scheme
 
     def target_fields(self) -> dict[str, TargetSpec]:
@@ -83,6 +93,34 @@ class TaggedText(TextSource):
                 yield from map(self._from_lists, table(cursor, {"text": WORDS, "tags": TAGS}))
             else:
                 yield from self._sentences(cursor)
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        parser = copy(self)
+        parser.scheme, parser.tag_column = None, self.word_column  # the words stand in for tags, which the file may lack
+        for file in cursors[0].each_file():
+            if is_json_lines(file):
+                found = table(cursors[0], {"text": WORDS})
+                both = (row._replace(cells={**row.cells, "tags": row.cells["text"]}) if row.cells else row for row in found)
+                rows = map(parser._from_lists, both)
+            else:
+                rows = parser._sentences(cursors[0])
+            for row in rows:
+                yield row._replace(cells={name: cell for name, cell in row.cells.items() if name == "text"})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return "jsonl" if is_json_lines(file) else "columns"
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether the lines up to the first empty one have the same number of columns, two or more."""
+        sizes = set[int]()
+        for number, (line, _) in enumerate(Cursor([file]).lines()):
+            cells = [cell for cell in _BLANKS.split(line) if cell]
+            if (not cells and sizes) or number > _SNIFFED_LINES:
+                return len(sizes) == 1 and sizes != {1}
+            if cells and cells[0] not in ("-DOCSTART-", "#"):
+                sizes.add(len(cells))
+        return False
 
     def _sentences(self, cursor: Cursor) -> Iterator[ParsedRow]:
         """Parse a CoNLL file."""
@@ -111,7 +149,8 @@ class TaggedText(TextSource):
             yield self._sentence(cursor.file, first, words, tags, first_problem)
 
     def _too_few_columns(self, cells: list[str]) -> str:
-        if len(cells) > max(1, self.word_column, self.tag_column or 0):
+        least = 1 if self.tag_column is None else self.tag_column
+        if len(cells) > max(self.word_column, least):
             return ""
         tag = "the last" if self.tag_column is None else self.tag_column
         return f"{len(cells)} columns, but word_column is {self.word_column} and tag_column is {tag} (from 0)"

@@ -16,13 +16,22 @@ from weft.core.io import list_files, read_json, write_json
 from weft.core.registry import Build, name_of, option_parameters
 from weft.data import cache, fingerprints, prepared
 from weft.data.encoding import Values
+from weft.data.holdout import HoldOut
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.parsing import ParsedRow
+from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, table_layout
 from weft.data.sources.split_preparation import fit_row, write_split
 from weft.data.sources.train_overlap import count_train_overlap
-from weft.data.sources.training_scan import TargetSpec, TrainingScan, flatten, hash_text, scan_training_files, train_tokenizers
+from weft.data.sources.training_scan import (
+    GROUP,
+    TargetSpec,
+    TrainingScan,
+    flatten,
+    hash_unit,
+    scan_training_files,
+    train_tokenizers,
+)
 
 FORMAT = 2
 """Raised when the same files and options give different rows than before; cached rows are then prepared again."""
@@ -47,6 +56,7 @@ class TextSource(Data):
         validation_fraction: Fraction of the training rows held out where ``valid`` is None.
         on_bad_row: ``error`` or ``skip``.
         on_overflow: What happens to texts of more than ``max_length`` tokens.
+        hold_out: Which validation rows are held out; None = ``validation_fraction`` of all.
     """
 
     pretokenized: tuple[str, ...] = ()
@@ -76,17 +86,40 @@ class TextSource(Data):
         validation_fraction: float,
         on_bad_row: BadRows,
         on_overflow: str,
+        hold_out: HoldOut | None = None,
     ):
         super().__init__()
         self.paths = {"train": train, "valid": valid, "test": test}
         self.tokenizer, self.max_length, self.validation_fraction = tokenizer, max_length, validation_fraction
         self.on_bad_row, self.on_overflow = on_bad_row, on_overflow
+        self.hold_out = hold_out or HoldOut(validation_fraction)
+        self.stratify, self.group, self.fold = self.hold_out.stratify, self.hold_out.group, self.hold_out.fold
+        self.folds, self.split_seed = self.hold_out.folds, self.hold_out.split_seed
+        if self.fold is not None and valid is not None:
+            raise ValueError(f"fold {self.fold} of train is held out for validation, but valid is given too; remove one of them")
 
     # ----------------------------------------------------------------------------------------- overridden by subclasses
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         """Parse rows from the cursors' positions; a malformed row has a ``problem``, an empty one no cells."""
         raise TypeError(f"{type(self).__name__} does not implement rows(cursors)")
+
+    def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
+        """Parse rows as ``rows`` does, for prediction: what is to be predicted is neither needed nor returned."""
+        for row in self.rows(cursors):
+            yield row._replace(cells={name: cell for name, cell in row.cells.items() if name in self.text_fields()})
+
+    def layout(self, file: str) -> Layout:
+        """Return how the rows of a file are written."""
+        return table_layout(file)
+
+    def recognizes(self, file: str) -> bool:
+        """Return whether a file looks as if it were in the format of this source: its first row can be parsed."""
+        try:
+            row = next(self.inputs([Cursor([file])]), None)
+        except ValueError:
+            return False
+        return row is not None and not row.problem
 
     def usable_rows(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[ParsedRow]:
         """Yield the rows that are used. A subclass may filter or change rows, and counts that in the ledger."""
@@ -98,6 +131,10 @@ class TextSource(Data):
     def group_key(self, cells: Mapping[str, str]) -> str:
         """Rows with the same key stay in the same split when rows are held out."""
         return cells[self.key_field]
+
+    def group_column(self) -> dict[str, ColumnSpec]:
+        """The column by whose values rows are held out, if any; files that are not divided need not have it."""
+        return {} if self.group is None else {GROUP: ColumnSpec(self.group, required=False)}
 
     def files(self, paths: Any) -> list[list[str]]:
         """The files of a split, one list for each cursor."""
@@ -156,7 +193,7 @@ class TextSource(Data):
 
     def holds_out(self, split: str) -> bool:
         """Whether this split shares the training files because validation rows are held out."""
-        return split != "test" and self.paths["valid"] is None and self.validation_fraction > 0
+        return split != "test" and self.paths["valid"] is None and (self.fold is not None or self.validation_fraction > 0)
 
     def _info(self, tokenizers: dict[str, Tokenizer], sizes: dict[str, int], labels: dict[str, list[str]]) -> Info:
         fields: dict[str, Field] = {}
@@ -214,10 +251,10 @@ class TextSource(Data):
         key = cache.key_of("scan", options, self.holds_out("train"), fingerprints.of_files(files))
         with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             try:
-                scan = TrainingScan(**read_json(folder / "scan.json"))
+                scan = TrainingScan.from_document(read_json(folder / "scan.json"))
                 trained = self._load_tokenizers(folder) if trains else {}
                 return scan, codec or self._codec(scan, {**trained, **existing})
-            except (OSError, ValueError, TypeError):  # missing, unfinished or damaged
+            except (OSError, ValueError, TypeError, KeyError):  # missing, unfinished or damaged
                 (folder / "trained.json").unlink(missing_ok=True)
             sample = folder / "sample.jsonl" if trains else None
             scan = scan_training_files(self, files, sample, progress)
@@ -246,16 +283,16 @@ class TextSource(Data):
         self, name: str, codec: Codec, fingerprint: list[Any], scan: TrainingScan | None, progress: ProgressCallback
     ) -> tuple[str, PreparedDataset, dict[str, Any]]:
         """Return a split from the cache, or prepare it; with its cache key and its ledger."""
-        keep: Callable[[str], bool] | None = None
+        keep: Callable[[ParsedRow], bool] | None = None
         side: list[Any] = []
         files = self._existing_files("train" if self.holds_out(name) else name)
         if self.holds_out(name):
             assert scan is not None
-            threshold, held_out = scan.threshold.to_bytes(8), name == "valid"
-            keep = lambda key: (hash_text(key) < threshold) == held_out  # noqa: E731
-            side = [name, scan.threshold]
+            held_out, validates = scan.held_out, name == "valid"
+            keep = lambda row: (int.from_bytes(hash_unit(self, row)) in held_out) == validates  # noqa: E731
+            side = [name, self.split_seed, self.group, asdict(held_out)]
         progress("hashing the files", 0, 0)
-        options = self._identity(without=("validation_fraction",))
+        options = self._identity(without=("validation_fraction", "stratify", "group", "fold", "folds", "split_seed"))
         key = cache.key_of("rows", options, side, fingerprints.of_files(files), fingerprint)
         with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             if not is_done(folder):

@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weft.core.contracts import ProgressCallback, Tokenizer
 from weft.core.io import parse_json
-from weft.data.holdout import hash_threshold
+from weft.data.holdout import HeldOut, HoldOut, hold_out_hashes, hold_out_units
 from weft.data.ledger import LONG, SHORT, Ledger
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ParsedRow
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 SAMPLE_BYTES = 100_000_000
 """Tokenizers are trained on at most this many bytes of the training text, sampled evenly over the files."""
 EXACT_ROWS = 1_000_000
-"""Up to this many training rows, ``validation_fraction`` is met exactly; beyond that, in expectation."""
+"""Up to this many training rows, the validation rows are counted exactly; beyond that, their number is met in expectation."""
 _SAMPLE_CHARACTERS = 1 << 20
 """Of a longer text, tokenizers are trained on its first part."""
 PROGRESS_ROWS = 8192
 """Rows between two progress reports."""
+GROUP = "group"
+"""The cell with the value of the group column, where rows are held out by group."""
 _WITHOUT_CLASSES = ("number", "span")
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
 _EMPTY_HASH = hashlib.blake2b(digest_size=8)
@@ -54,30 +56,35 @@ class TrainingScan:
 
     Args:
         labels: Class names of every target field.
-        threshold: Rows whose text hashes below this value are held out for validation; 0 = none.
+        held_out: The units that are held out for validation.
     """
 
     labels: dict[str, list[str]]
-    threshold: int
+    held_out: HeldOut
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> TrainingScan:
+        """The scan that was stored as JSON."""
+        return cls(document["labels"], HeldOut(**document["held_out"]))
 
 
 class TrainingSample:
     """Texts to train a tokenizer on, streamed from a file so that memory stays constant.
 
     Args:
-        path: JSON Lines file: each line has the hash of a row, then the texts of each text field.
+        path: JSON Lines file: each line has the hash of a row's unit, then the texts of each text field.
         columns: Indices of the text fields to return.
-        threshold: Rows that hash below this value are held out for validation and skipped.
+        held_out: The units that are held out for validation, and skipped.
     """
 
-    def __init__(self, path: Path, columns: Sequence[int], threshold: int):
-        self.path, self.columns, self.threshold = path, columns, threshold
+    def __init__(self, path: Path, columns: Sequence[int], held_out: HeldOut):
+        self.path, self.columns, self.held_out = path, columns, held_out
 
     def __iter__(self) -> Iterator[str]:
         with self.path.open(encoding="utf-8") as lines:
             for line in lines:
                 row_hash, *texts = parse_json(line)
-                if row_hash >= self.threshold:
+                if row_hash not in self.held_out:
                     yield from (text for column in self.columns for text in texts[column])
 
 
@@ -115,13 +122,16 @@ def scan_training_files(
     targets, holds_out = source.target_fields(), source.holds_out("train")
     found: dict[str, dict[str, None]] = {name: {} for name in targets}
     hashes: list[bytes] = []
-    index = -1
+    classes: list[str] = []
+    spec, index = source.hold_out, -1
     writer = _SampleWriter(sample, source, total)
     with writer.stream:
         for index, row in enumerate(source.usable_rows(cursors, ledger)):
-            row_hash = hash_text(source.group_key(row.cells))
+            row_hash = hash_unit(source, row)
             if holds_out and index <= EXACT_ROWS:
                 hashes.append(row_hash)
+                if spec.stratify:
+                    classes.append(row.cells[next(iter(targets))])
             for name, target in targets.items():
                 if target.kind not in _WITHOUT_CLASSES:
                     found[name].update(dict.fromkeys(_class_names(target.kind, row.cells[name])))
@@ -132,21 +142,38 @@ def scan_training_files(
         raise ValueError(explain_no_rows("train", files, ledger))
     progress("scanning the training files", total, total)
     labels = {name: _labels(target, found[name], files) for name, target in targets.items()}
-    threshold = validation_threshold(hashes, index + 1, source.validation_fraction, files) if holds_out else 0
-    return TrainingScan(labels, threshold)
+    held_out = select_validation(spec, hashes, classes, index + 1, files) if holds_out else HeldOut()
+    return TrainingScan(labels, held_out)
 
 
-def validation_threshold(hashes: list[bytes], rows: int, fraction: float, files: list[list[str]]) -> int:
-    """Return the hash below which rows are held out for validation."""
+def select_validation(spec: HoldOut, hashes: list[bytes], classes: list[str], rows: int, files: list[list[str]]) -> HeldOut:
+    """Return the units that are held out for validation.
+
+    Args:
+        spec: What to hold out.
+        hashes: Hash of the unit of each row, up to ``EXACT_ROWS`` + 1.
+        classes: Class of each of them, where needed.
+        rows: Number of rows.
+        files: The training files, for messages.
+    """
     if rows > EXACT_ROWS:
-        return min(int(fraction * 2**64), 2**64 - 1)
-    threshold = hash_threshold(hashes, fraction)
-    if threshold is None:
+        return hold_out_hashes(spec)
+    held_out = hold_out_units(spec, hashes, classes)
+    if held_out is not None:
+        return held_out
+    names, distinct = ", ".join(flatten(files)[:3]), len(set(hashes))
+    units = "distinct texts" if spec.group is None else f"values of {spec.group!r}"
+    if spec.fold is not None:
+        raise ValueError(f"{names}: {rows} rows with {distinct} {units} leave one of {spec.folds} folds empty; set fewer folds")
+    if not spec.is_plain:
         raise ValueError(
-            f"{', '.join(flatten(files)[:3])}: validation_fraction {fraction:g} of {rows} rows ({len(set(hashes))} distinct) "
-            "leaves no training rows; set valid, or a smaller validation_fraction (0 = no validation)"
+            f"{names}: validation_fraction {spec.fraction:g} of {rows} rows with {distinct} {units} leaves no row for training "
+            "or validation; set valid, or another validation_fraction (0 = no validation)"
         )
-    return threshold
+    raise ValueError(
+        f"{names}: validation_fraction {spec.fraction:g} of {rows} rows ({distinct} distinct) "
+        "leaves no training rows; set valid, or a smaller validation_fraction (0 = no validation)"
+    )
 
 
 def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, progress: ProgressCallback) -> dict[str, Tokenizer]:
@@ -155,7 +182,7 @@ def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, progr
     for space, tokenizer in tokenizers.items():
         progress(f"training the tokenizer of {space}", 0, 0)
         columns = [index for index, other in enumerate(spaces) if other == space]
-        tokenizer.train(TrainingSample(sample, columns, scan.threshold))
+        tokenizer.train(TrainingSample(sample, columns, scan.held_out))
     return tokenizers
 
 
@@ -189,6 +216,17 @@ def hash_text(text: str) -> bytes:
     state = _EMPTY_HASH.copy()  # faster than a new one
     state.update(text.encode())
     return state.digest()
+
+
+def hash_unit(source: TextSource, row: ParsedRow) -> bytes:
+    """Return the hash of what is not divided between training and validation: the text of a row, or its group."""
+    spec = source.hold_out
+    unit = source.group_key(row.cells)
+    if spec.group is not None:
+        if GROUP not in row.cells:
+            raise ValueError(f"{row.where}: no column {spec.group!r}, which the option group names")
+        unit = row.cells[GROUP].strip() or unit
+    return hash_text(f"{spec.split_seed}\t{unit}" if spec.split_seed else unit)
 
 
 def flatten(files: list[list[str]]) -> list[str]:

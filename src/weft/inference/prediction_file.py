@@ -1,0 +1,313 @@
+"""Files with predictions: the rows of the input, with columns appended to them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from weft.core.contracts import Objective
+from weft.core.files import replacing
+from weft.core.io import InvalidJSON, finite, parse_json
+from weft.data.sources.cursor import WINDOWS, Cursor
+from weft.data.sources.parsing import Layout, ParsedRow
+from weft.inference.prediction import Prediction
+from weft.inference.trained_run import TrainedRun
+
+PREDICTION, PROBABILITY, PROBABILITIES = "prediction", "probability", "probabilities"
+"""Names of the appended columns; a number follows where the table has a column of that name."""
+NO_TAG = "_"
+"""The tag of a word without prediction, in a file with one word per line."""
+_SUFFIXES = {"csv": (".csv",), "tsv": (".tsv",), "jsonl": (".jsonl", ".ndjson")}
+_NAMES = {"csv": "CSV", "tsv": "TSV", "jsonl": "JSON Lines", "columns": "columns", "text": "JSON Lines"}
+_OWN_KEYS = re.compile(rf"(?:{PREDICTION}|{PROBABILITIES})(?:_\d+)?")
+Predicted = tuple[ParsedRow, Prediction]
+
+
+class Line(NamedTuple):
+    """A line of the input: its text, and its line end."""
+
+    text: str
+    end: str
+
+
+def check_output(out: Path, file: Path | None, layout: Layout) -> None:
+    """Raise ValueError for an output that would overwrite the input, is no regular file, or names another format."""
+    if out.is_symlink():
+        raise ValueError(f"--out {out} is a link; links are not followed: choose another file")
+    if out.exists() and not out.is_file():
+        raise ValueError(f"--out {out} is not a regular file; choose another one")
+    if file is not None and out.exists() and out.samefile(file):
+        raise ValueError(f"--out {out} is the input, which is not overwritten; choose another file")
+    own = _SUFFIXES["jsonl" if layout == "text" else layout] if layout != "columns" else ()
+    if out.suffix.lower() in chain(*_SUFFIXES.values()) and out.suffix.lower() not in own:
+        hint = f"; name it {out.with_suffix(own[0]).name}" if own else ""
+        raise ValueError(f"--out {out}: the predictions for this input are written as {_NAMES[layout]}, not {out.suffix}{hint}")
+
+
+class PredictionFile:
+    """Writes the rows of an input with their predictions, in the order and format of the input.
+
+    The lines of a table are copied and columns are appended: ``prediction``, and the probability of each class
+    (``probability_CLASS``; in JSON Lines one object ``probabilities``; for multiple choice ``probability``, that of the
+    predicted choice). A row without prediction gets empty cells. Blank lines are copied. Where the input has one word per line,
+    its predicted tag is appended to the line. The rows of other inputs (lines of text, SQuAD JSON) are written as JSON Lines.
+
+    Args:
+        trained: The run that predicts.
+        file: The input; None = standard input.
+        layout: How its rows are written.
+        column_names: Names of its columns, where it has no header.
+        separator: Separator of several predicted classes in a cell.
+    """
+
+    def __init__(
+        self,
+        trained: TrainedRun,
+        file: Path | None,
+        layout: Layout,
+        column_names: Sequence[str] | None = None,
+        separator: str = "|",
+    ):
+        self.file, self.layout, self.column_names, self.separator = file, layout, column_names, separator
+        self.classes = _classes(trained)
+        self.several = {name for name, field in trained.codec.info.fields.items() if field.kind == "texts"}
+        self.renamed: dict[str, str] = {}
+        """Usual names of appended columns that the table already has, and the names that were chosen instead."""
+
+    def write(self, out: Path, rows: Iterable[Predicted]) -> None:
+        """Write all rows to ``out``, which is complete or unchanged."""
+        if self.layout == "text":
+            texts = map(self._record, (found for found in rows if not is_blank(found[0])))
+        else:
+            assert self.file is not None
+            lines = _lines(self.file)
+            spans = _spans(lines, rows)
+            texts = {"csv": self._delimited, "tsv": self._delimited, "jsonl": self._objects, "columns": self._columns}[
+                self.layout
+            ](spans)
+        with replacing(out) as write:
+            for text in texts:
+                write(text.encode("utf-8", "surrogatepass"))
+
+    # ------------------------------------------------------------------------------------------------- tables with columns
+
+    def _delimited(self, spans: Iterator[_Span]) -> Iterator[str]:
+        csv_file = self.layout == "csv"
+        join: Callable[[Sequence[str]], str] = (lambda cells: _csv_line(cells, False)) if csv_file else _tsv_line
+        first = next(spans)
+        names = list(self.column_names or ())
+        if self.column_names is None:
+            text, end = _joined(first.lines)
+            names = _cells(text, csv_file) or []
+            all_quoted = csv_file and bool(names) and text.startswith('"') and text.count('"') >= 2 * len(names)
+            join = (lambda cells: _csv_line(cells, all_quoted)) if csv_file else _tsv_line
+            delimiter = "," if csv_file else "\t"
+            yield text + delimiter + join(self._header(names)) + (end or "\n")
+        else:
+            self._header(names)
+        for span in spans if self.column_names is None else chain([first], spans):
+            if span.row is None or is_blank(span.row):
+                yield "".join(text + end for text, end in span.lines)
+                continue
+            text, end = _joined(span.lines)
+            complete = _completed(text, len(names), csv_file)
+            yield complete + ("," if csv_file else "\t") + join(self._appended(span.prediction)) + end
+
+    def _header(self, names: Sequence[str]) -> list[str]:
+        taken = set(names)
+        if not self.classes:
+            return [self._free(PREDICTION, taken)]
+        if self.several:
+            return [self._free(PREDICTION, taken), self._free(PROBABILITY, taken)]
+        return [self._free(PREDICTION, taken), *(self._free(f"{PROBABILITY}_{name}", taken) for name in self.classes)]
+
+    def _free(self, name: str, taken: set[str]) -> str:
+        number, free = 2, name
+        while free in taken:
+            number, free = number + 1, f"{name}_{number}"
+        taken.add(free)
+        if free != name:
+            self.renamed[name] = free
+        return free
+
+    def _appended(self, prediction: Prediction) -> list[str]:
+        """The cells of a prediction; empty ones where there is none."""
+        text = prediction.text.replace("\t", self.separator) if prediction.kind == "labels" else prediction.text
+        if not self.classes:
+            return [text]
+        found = prediction.probabilities
+        if self.several:
+            return [text, f"{found[prediction.text]:.6g}" if prediction.text in found else ""]
+        return [text, *(f"{found[name]:.6g}" if name in found else "" for name in self.classes)]
+
+    # -------------------------------------------------------------------------------------------------------- JSON Lines
+
+    def _objects(self, spans: Iterator[_Span]) -> Iterator[str]:
+        assert self.file is not None
+        taken = _own_keys(self.file)
+        names = {name: self._free(name, taken) for name in (PREDICTION, PROBABILITIES)}
+        if not self.classes:
+            self.renamed.pop(PROBABILITIES, None)
+        for span in spans:
+            text, end = _joined(span.lines)
+            if span.row is None or is_blank(span.row):
+                yield "".join(line.text + line.end for line in span.lines)
+                continue
+            values: dict[str, object] = {names[PREDICTION]: span.prediction.value()}
+            if self.classes:
+                values[names[PROBABILITIES]] = span.prediction.probabilities or None
+            more = json.dumps(finite(values), ensure_ascii=False)[1:-1]
+            start = text.rstrip().removesuffix("}").rstrip()
+            if not _is_object(text):  # kept as a text, so that every line is an object
+                yield json.dumps({"line": text}, ensure_ascii=False)[:-1] + f", {more}}}{end}"
+            else:
+                yield f"{start}{'' if start.endswith('{') else ', '}{more}}}{end}"
+
+    def _record(self, found: Predicted) -> str:
+        row, prediction = found
+        texts = {name: text.split("\t") if name in self.several else text for name, text in row.cells.items()}
+        probabilities = {PROBABILITIES: prediction.probabilities or None} if self.classes else {}
+        return json.dumps(finite({**texts, PREDICTION: prediction.value(), **probabilities}), ensure_ascii=False) + "\n"
+
+    # ------------------------------------------------------------------------------------------------ one word per line
+
+    def _columns(self, spans: Iterator[_Span]) -> Iterator[str]:
+        for span in spans:
+            tags: list[str] | None = None
+            if span.row is not None:
+                tags = [] if span.prediction.problem else span.prediction.text.split(" ")
+            for text, end in span.lines:
+                if not text.strip(" \t"):
+                    tags = None  # the end of the sentence
+                if tags is None or text.split()[0] == "-DOCSTART-":
+                    yield text + end
+                    continue
+                yield f"{text.rstrip()}{chr(9) if chr(9) in text else ' '}{tags.pop(0) if tags else NO_TAG}{end}"
+
+
+@dataclass
+class _Span:
+    """The lines of a row, with its prediction; without a row, the lines before the first one."""
+
+    lines: list[Line]
+    row: ParsedRow | None
+    prediction: Prediction
+
+
+_NOTHING = Prediction("", {}, problem="no row")
+
+
+def is_blank(row: ParsedRow) -> bool:
+    """Return whether a row has nothing to predict, and no problem: an empty line."""
+    return not row.cells and not row.problem
+
+
+def _lines(file: Path) -> Iterator[Line]:
+    """The lines of a file; a last one without line end gets that of the line before it."""
+    cursor = Cursor([str(file)])
+    for _ in cursor.each_file():
+        windows, line, end = 0, None, "\n"
+        for text, _ in cursor.lines():
+            if line is not None:
+                yield line
+                end = line.end
+            line = Line(text, "\r\n" if cursor.counts[WINDOWS] > windows else "\n")
+            windows = cursor.counts[WINDOWS]
+        if line is not None:
+            yield line._replace(end="\r\n") if end == "\r\n" else line
+
+
+def _spans(lines: Iterator[Line], rows: Iterable[Predicted]) -> Iterator[_Span]:
+    """The lines before the first row, then those of each row: up to the next one."""
+    number = 0
+    row: ParsedRow | None = None
+    prediction = _NOTHING
+
+    def until(line: int) -> list[Line]:
+        nonlocal number
+        found = []
+        while number + 1 < line and (following := next(lines, None)) is not None:
+            found.append(following)
+            number += 1
+        return found
+
+    for following, answer in rows:
+        yield _Span(until(following.line), row, prediction)
+        row, prediction = following, answer
+    yield _Span(list(lines), row, prediction)
+
+
+def _joined(lines: Sequence[Line]) -> tuple[str, str]:
+    """The text of a row, and its last line end."""
+    text = "".join(text + end for text, end in lines)
+    end = lines[-1].end if lines else ""
+    return text[: len(text) - len(end)], end
+
+
+def _cells(text: str, csv_file: bool) -> list[str] | None:
+    """The cells of a row; None if it is not one row of valid CSV."""
+    if not csv_file:
+        return text.split("\t")
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error:
+        return None
+    return rows[0] if len(rows) == 1 else None
+
+
+def _completed(text: str, columns: int, csv_file: bool) -> str:
+    """A row with the columns of the header, so that appended cells are in theirs: a short row is padded, the surplus cells of a
+    long one are joined with its last, and what is not valid CSV becomes the first cell."""
+    cells = _cells(text, csv_file)
+    if cells is not None and len(cells) == columns:
+        return text
+    if cells is None:
+        cells = [text]
+    if len(cells) > columns:
+        cells = [*cells[: columns - 1], (", " if csv_file else " ").join(cells[columns - 1 :])]
+    cells += [""] * (columns - len(cells))
+    return _csv_line(cells, False) if csv_file else "\t".join(cells)
+
+
+def _csv_line(cells: Sequence[str], all_quoted: bool) -> str:
+    if list(cells) == [""] and not all_quoted:
+        return ""  # one cell of several, not a row of one empty cell, which csv would quote
+    line, ends = io.StringIO(), "\r\n"  # csv quotes cells with its own line ends only
+    csv.writer(line, quoting=csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL, lineterminator=ends).writerow(cells)
+    return line.getvalue().removesuffix(ends)
+
+
+def _tsv_line(cells: Sequence[str]) -> str:
+    return "\t".join(re.sub(r"[\t\r\n]", " ", cell) for cell in cells)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(parse_json(text), dict)
+    except InvalidJSON:
+        return False
+
+
+def _own_keys(file: Path) -> set[str]:
+    """The keys of the objects in a JSON Lines file that could be those of predictions."""
+    found = set[str]()
+    for text, _ in _lines(file):
+        if any(name in text for name in (PREDICTION, PROBABILITIES)) and _is_object(text):
+            value: Mapping[str, object] = parse_json(text)
+            found.update(key for key in value if _OWN_KEYS.fullmatch(key))
+    return found
+
+
+def _classes(trained: TrainedRun) -> tuple[str, ...]:
+    """The classes that have probabilities."""
+    field = trained.codec.info.fields.get("label")
+    if field is None or field.kind == "number" or type(trained.objective).probabilities is Objective.probabilities:
+        return ()
+    return field.labels
