@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from weft.blocks.embedding.char_cnn import require_characters
 from weft.blocks.embedding.token import TokenEmbedder
 from weft.core.contracts import Embedder
 from weft.core.fields import Field
@@ -57,11 +58,7 @@ class CharNgrams(Embedder):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
-        if not field.characters:
-            raise ValueError(
-                f"the field {field.name!r} has no character ids; set tokenizer: {{type: word, max_characters: 20}} in the data, "
-                "or use the embedder token"
-            )
+        require_characters(field)
         if min_n > max_n:
             raise ValueError(f"min_n is {min_n}, but max_n is {max_n}; min_n cannot be larger")
         self.word = word(dim, field)
