@@ -244,9 +244,9 @@ def test_new_writes_a_recipe_that_trains(kind, tmp_path, monkeypatch):
     assert ("\ncolumns: " in answer.out) == any(name.endswith((".tsv", ".csv", ".jsonl")) for name in files)
     text = (tmp_path / "recipe.yaml").read_text()
     assert f"type: {source}" in text and f"type: {structure}" in text
-    small = ["structure.dim=8", "learning.steps=2", "evaluate.every=0", "data.validation_fraction=0.2"]
+    small = ["structure.dim=8", "learning.epochs=null", "learning.steps=2", "evaluate.every=1", "data.validation_fraction=0.2"]
     if source == "parallel-text":  # the rows are all the same, so none can be held out
-        small[-1] = "data.validation_fraction=0"
+        small[-2:] = ["data.validation_fraction=0", "evaluate.every=0", "learning.patience=0", "learning.final=last"]
     answer = weft("train", "recipe.yaml", *small, "--run", "run")
     assert answer.code == 0, answer.err
     assert weft("check", "recipe.yaml").out.endswith("recipe: valid\n")

@@ -144,7 +144,7 @@ EXEMPT = {
     "cli/commands/embed.py: np.save(buffer": "into memory",
     "inspect/plotting.py: figure.savefig(image": "into memory",
     "learning/checkpoint.py: safetensors.torch.save_file(distinct": "into a file that new_file has created",
-    "pretrained/saving.py: save_file(named": "into the new folder of complete_folder",
+    "pretrained/saving.py: save_file(": "into the new folder of complete_folder",
     "training/tensorboard.py: SummaryWriter(": "a new file in a folder that make_folder has checked",
 }
 

@@ -257,7 +257,11 @@ def small(arguments: list[str]) -> list[str]:
     file = shipped_recipes().get(name, Path(name))
     dates = re.search(r"^data:.*\bdates\b", file.read_text(encoding="utf-8"), re.MULTILINE) if file.is_file() else None
     other = any(a.startswith("data=") for a in arguments)
-    steps = [f"learning.steps={BEGUN}", *(f"stages.{i}.learning.steps={BEGUN}" for i in range(stages_of(file)))]
+    steps = [
+        f"learning.steps={BEGUN}",
+        "learning.epochs=null",
+        *(f"stages.{i}.learning.steps={BEGUN}" for i in range(stages_of(file))),
+    ]
     return [*arguments, *(DATES[other * ROWS :] if dates else []), *steps]
 
 

@@ -98,9 +98,10 @@ def test_weft_new_writes_the_recipe_of_tune(model: str, file: str, here: Path, c
     assert Path("r.yaml").read_text() == fine_tuning_recipe(detect_data([file]), here, model)
     run = read_run("r.yaml")
     check(run)
-    assert run.dump()["learning"]["steps"] == 100 and run.dump()["learning"]["schedule"]["warmup"] == 10
+    learning, evaluation = run.dump()["learning"], run.dump()["evaluate"]
+    assert learning["epochs"] == 10 and learning["final"] == "best" and learning["patience"] and evaluation["every"]
     fewer = read_run_text(fine_tuning_recipe(detect_data([file]), here, model, 7), "r.yaml", here)
-    assert fewer.dump()["learning"]["steps"] == 7
+    assert fewer.dump()["learning"]["steps"] == 7 and fewer.dump()["learning"]["epochs"] is None
 
 
 @pytest.mark.parametrize(
@@ -129,12 +130,11 @@ def test_text_pairs_are_truncated_to_the_positions_of_the_model(here: Path) -> N
     assert len(run.predict([{"first": "film " * 50, "second": "play " * 50}])) == 1
 
 
-def test_steps_grow_with_the_size_of_the_data(here: Path) -> None:
+def test_large_data_is_trained_for_three_epochs(here: Path) -> None:
     Path("large.tsv").write_text("text\tlabel\n" + "a very good film\tyes\na very bad play\tno\n" * 20_000)
     run = read_run_text(fine_tuning_recipe(detect_data(["large.tsv"]), here, "bert"), "r.yaml", here)
-    tokens = 40_000 * 4
     learning = run.dump()["learning"]
-    assert 2 * tokens <= learning["steps"] * learning["batch_tokens"] <= 5 * tokens
+    assert learning["epochs"] == 3 and learning["batch_size"] == 16
 
 
 ROWS = [{"Review": f"a very {'good' if i % 2 else 'bad'} film", "Polarity": "yes" if i % 2 else "no", "id": i} for i in range(24)]
@@ -157,10 +157,8 @@ def test_in_memory_rows_and_lists_of_files(form: str, here: Path) -> None:
 
 def test_epochs_and_batch_size_count_examples(here: Path) -> None:
     run = weft.tune("bert", ROWS, text="Review", label="Polarity", epochs=3, batch_size=4, quiet=True)
-    ledger = json.loads((run.folder or here).joinpath("ledger.json").read_text())
-    learning, rows = run.run.dump()["learning"], ledger["train"]["rows"]
-    assert learning["batch_tokens"] == 4 * 4  # all texts have 4 words
-    assert learning["steps"] == 3 * -(-rows // 4)
+    learning = run.run.dump()["learning"]
+    assert (learning["epochs"], learning["batch_size"]) == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_the_schedule_sets_the_learning_rate_of_every_update():
     callbacks = InMemoryCallbacks()
     schedule = partial(LinearSchedule, warmup=2)
     make_loop(make_batches([4]), callbacks=callbacks, steps=6, log_every=1, schedule=schedule).run(resume=False)
-    assert [r["lr"] for r in callbacks.rows] == pytest.approx([0.5 * schedule().factor(i, 6) for i in range(6)])
+    assert [r["lr"] for r in callbacks.rows if "lr" in r] == pytest.approx([0.5 * schedule().factor(i, 6) for i in range(6)])
 
 
 # -------------------------------------------------------------------------------------------------------------- phases

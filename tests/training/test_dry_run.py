@@ -22,7 +22,7 @@ from weft.objectives import Weighted
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
-from weft.training.dry_run import StageReport, batch_problem, check, synthetic_batch
+from weft.training.dry_run import StageReport, batch_examples, batch_problem, check, synthetic_batch
 from weft.training.flops import count_cost
 from weft.training.recipes import read_run, read_run_text
 from weft.training.run import Run
@@ -56,7 +56,7 @@ def counted_by_torch(run: Run) -> int:
     info = plan.data().declare()
     network = build_network(plan, info, 0)
     (objective,) = network.objectives.values()
-    batch = synthetic_batch(info, objective, plan.learning().batch_tokens)
+    batch = synthetic_batch(info, objective, batch_examples(info, objective, plan.learning()))
     fused = torch.backends.mkldnn.enabled
     torch.backends.mkldnn.enabled = False
     try:

@@ -75,7 +75,7 @@ def test_an_allowed_change_is_written_to_the_recipe_and_the_log(folder, override
     [
         ("seed=2", "seed: was 1, now 2"),
         ("structure.dim=16", r"structure\.dim: was 8, now 16"),
-        ("learning.batch_tokens=9", r"learning\.batch_tokens: was 2000, now 9"),
+        ("learning.batch_tokens=9", r"learning\.batch_tokens: was None, now 9"),
         ("learning.steps=9", r"learning\.steps: was 10, now 9; it can only be raised"),
         ("stages.0.learning.steps=4", r"stages\.0\.learning\.steps: was 5, now 4; it can only be raised"),
     ],

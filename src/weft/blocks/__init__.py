@@ -10,6 +10,7 @@ from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
+from weft.blocks.embedding.char_ngrams import CharNgrams
 from weft.blocks.embedding.interpolated_position import InterpolatedPositionEmbedder
 from weft.blocks.embedding.patch import PatchEmbedder, patch_count, patchify, unpatchify
 from weft.blocks.embedding.position import LearnedPositionEmbedder, SinusoidalPositionEmbedder
@@ -47,6 +48,7 @@ __all__ = [
     "BagOfWords",
     "BatchNorm",
     "CharCNN",
+    "CharNgrams",
     "ClassifierHead",
     "ConcatDiscriminator",
     "ConcatPooler",

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
+from weft.cli.commands.baseline import baseline
 from weft.cli.commands.catalog import catalog, recipes, schema
 from weft.cli.commands.check import check
 from weft.cli.commands.convert import convert
@@ -30,7 +31,7 @@ from weft.cli.numbers import check_numbers
 from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
-    "Train": [demo, new, check, train, sweep],
+    "Train": [demo, new, baseline, check, train, sweep],
     "Use a trained model": [generate, predict, embed, prompt, transfer, convert],
     "Evaluate and inspect": [evaluate, errors, compare, inspect],
     "Catalog": [catalog, recipes, schema],
@@ -118,7 +119,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(FAILURE)
     except MemoryError as error:
         details = f" ({error})" if str(error) else ""
-        message(f"error: out of memory{details}; lower learning.batch_tokens or the model size, or use more memory")
+        message(
+            f"error: out of memory{details}; lower the batch size (learning.batch_tokens or learning.batch_size) or the model "
+            "size, or use more memory"
+        )
         sys.exit(FAILURE)
 
 

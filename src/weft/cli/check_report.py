@@ -65,7 +65,7 @@ def warnings_of(run: Run) -> list[str]:
     for learning in (plan.learning() for plan in plans(run)):
         found += _average_warnings(learning)
         for phase in getattr(learning, "phases", []):
-            if isinstance(phase.start, dict) or isinstance(phase.every, dict):
+            if learning.total_steps is None or isinstance(phase.start, dict) or isinstance(phase.every, dict):
                 continue  # in epochs: their length in steps is only known from the data
             found += _warmup_warnings(learning, phase)
     return list(dict.fromkeys(found))
@@ -73,7 +73,7 @@ def warnings_of(run: Run) -> list[str]:
 
 def _average_warnings(learning: Any) -> list[str]:
     build = getattr(learning, "ema", None)
-    if build is None or (ema := build()).warmup:
+    if build is None or learning.total_steps is None or (ema := build()).warmup:
         return []
     left = ema.decay**learning.steps
     if left <= MAX_INITIAL_WEIGHT:

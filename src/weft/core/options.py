@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
@@ -26,6 +26,8 @@ Dropout = Annotated[float, Ge(0), Lt(1)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 Positive = Annotated[float, Gt(0), Le(1e12)]
 NonNegative = Annotated[float, Ge(0), Le(1e12)]
+Every = Natural | dict[Literal["epochs"], Positive]
+"""An interval: a number of steps (0 = never), or {epochs: n}, where n may be a fraction."""
 
 
 WEFT_DATA = "WEFT_DATA"

@@ -102,16 +102,17 @@ class Feed(_Preparer):
         objective: Computes the cost of a row in tokens, and prepares it.
         key: Seed of all randomness: the seed of the run and the name of the phase.
         budget: Maximum number of tokens per batch, over all processes.
+        batch_size: Examples per batch instead, over all processes.
 
     Attributes:
         skipped: Number of rows that the objective skipped.
         padding: Padding of the batches so far.
     """
 
-    def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int):
+    def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int, batch_size: int | None = None):
         super().__init__(dataset, objective, key, budget)
         texts = list(dataset.lengths.values())
-        self.buckets = Buckets(self.costs(), self.budget, beside=texts[0] if len(texts) > 1 else None)
+        self.buckets = Buckets(self.costs(), self.budget, beside=texts[0] if len(texts) > 1 else None, batch_size=batch_size)
         self._order = hash_of(key, "order")
 
     def __len__(self) -> int:

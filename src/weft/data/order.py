@@ -77,13 +77,22 @@ class Buckets:
         budget: Maximum number of tokens per batch, padding included. A row that costs more is a batch of its own.
         growth: Ratio of the widths of consecutive buckets.
         beside: Length of one of the texts of a row, if it has several.
+        batch_size: Rows per batch instead of a token budget; None = the budget decides. All batches but those of the
+            last bucket have this size.
 
     >>> order = Buckets(np.array([3, 9, 4, 8]), budget=16)
     >>> len(order), sorted(row for i in range(3) for row in order.rows(key(1), 0, i).tolist())
     (3, [0, 1, 2, 3])
     """
 
-    def __init__(self, cost: np.ndarray, budget: int, growth: float = 1.08, beside: np.ndarray | None = None):
+    def __init__(
+        self,
+        cost: np.ndarray,
+        budget: int,
+        growth: float = 1.08,
+        beside: np.ndarray | None = None,
+        batch_size: int | None = None,
+    ):
         cost = np.asarray(cost)
         if cost.ndim != 1 or not cost.size:
             raise ValueError(f"cost must have one value per row, for at least one row, not shape {cost.shape}")
@@ -100,27 +109,41 @@ class Buckets:
         min_cost = min(_MIN_COST, int(ranked[-1]))
         cuts = [0]
         for cut in np.searchsorted(ranked, edges, side="right").tolist():
-            if (cut - cuts[-1]) * max(min_cost, int(ranked[cut - 1])) >= budget:
+            rows = cut - cuts[-1]
+            if batch_size:
+                cut -= rows % batch_size  # full batches; the other rows are in the next bucket
+            if cut > cuts[-1] if batch_size else rows * max(min_cost, int(ranked[cut - 1])) >= budget:
                 cuts.append(cut)
         cuts = np.unique([*cuts, cost.size])
         if beside is not None:
-            cuts = self._divide(cuts, ranked, budget, np.asarray(beside), min_cost)
+            cuts = self._divide(cuts, ranked, budget, np.asarray(beside), min_cost, batch_size)
             ranked = cost[self.order]
         self.start, self.size = cuts[:-1], np.diff(cuts)
         widest = np.maximum.reduceat(ranked, self.start)
-        batch_rows = np.maximum(1, budget // np.maximum(max(1, min_cost), widest.astype(np.int64)))
+        batch_rows = batch_size or np.maximum(1, budget // np.maximum(max(1, min_cost), widest.astype(np.int64)))
         self.batches = -(-self.size // batch_rows)
         self.ends = np.cumsum(self.batches)
 
-    def _divide(self, cuts: np.ndarray, ranked: np.ndarray, budget: int, beside: np.ndarray, min_cost: int) -> np.ndarray:
+    def _divide(
+        self,
+        cuts: np.ndarray,
+        ranked: np.ndarray,
+        budget: int,
+        beside: np.ndarray,
+        min_cost: int,
+        batch_size: int | None,
+    ) -> np.ndarray:
         """Sort each bucket by ``beside`` and divide it into parts of at least 8 batches; return the new boundaries."""
         finer = [np.zeros(1, np.int64)]
         for start, stop in pairwise(cuts):
             inside = self.order[start:stop]
             self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
-            batches = (stop - start) // max(1, budget // max(1, min_cost, int(ranked[stop - 1])))
+            batches = (stop - start) // (batch_size or max(1, budget // max(1, min_cost, int(ranked[stop - 1]))))
             parts = min(max(1, int(batches) // _MIN_BATCHES), _MAX_PARTS)
-            finer.append(start + np.arange(1, parts + 1) * (stop - start) // parts)
+            inner = np.arange(1, parts + 1) * (stop - start) // parts
+            if batch_size:
+                inner[:-1] -= inner[:-1] % batch_size
+            finer.append(start + inner)
         return np.concatenate(finer)
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
 from weft.core.fields import Field
 from weft.core.loss import Loss, to_floats
-from weft.core.options import Count, Natural, OptionError
+from weft.core.options import Count, Every, Natural, OptionError
 from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.core.seeding import Key, seeded
@@ -112,7 +112,7 @@ class Evaluation:
     """How a model is evaluated, during training and after it.
 
     Args:
-        every: Rounds between evaluations; 0 = only after training.
+        every: Steps between evaluations, or {epochs: n}; 0 = only after training.
         metrics: Metrics besides the loss; None = those of the objective, such as accuracy and macro-f1 of a classifier.
         search: The decoding strategy for metrics that compare texts.
         split: The split that is used during training.
@@ -129,7 +129,7 @@ class Evaluation:
     def __init__(
         self,
         *,
-        every: Natural = 0,
+        every: Every = 0,
         metrics: list[Build[Metric]] | None = None,
         search: Build[Search] = GreedySearch,
         split: str = "valid",
@@ -137,12 +137,23 @@ class Evaluation:
         monitor: str = "loss",
         batch_tokens: Count = 8000,
     ):
+        if isinstance(every, dict) and set(every) != {"epochs"}:
+            raise OptionError("every", f"every must be a number of steps or {{epochs: n}}, not {every}")
         self.every, self.split, self.max_examples = every, split, max_examples
         name, slash, group = monitor.partition("/")
         self.monitor = name.replace("-", "_") + slash + group  # macro-f1 is a metric in the catalog, macro_f1 its value
         self.batch_tokens = batch_tokens
         self.metrics = [build() for build in metrics or []]
         self.search = search()
+
+    def steps_between(self, steps_per_epoch: float) -> int:
+        """Return the number of steps between evaluations during training; 0 = none.
+
+        Example:
+            >>> Evaluation(every={"epochs": 0.5}).steps_between(9.0)
+            4
+        """
+        return self.every if isinstance(self.every, int) else max(1, int(self.every["epochs"] * steps_per_epoch))
 
     def evaluate(
         self,

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.data import Feed
 from weft.data.sources.python_data import data_files
 from weft.experiments.scaffold import detect_data, fine_tuning_recipe
-from weft.experiments.scaffold.detected_data import DetectedData
-from weft.training.build import build_network, plans
 from weft.training.recipes import read_run_text
-from weft.training.run import Run
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -47,10 +43,9 @@ def tune(
         valid: Validation data, as ``data``; None = the files of ``data`` with such a name, or a part of the training data.
         test: Test data, as ``data``; None = the files of ``data`` with such a name.
         lr: Peak learning rate; None = 5e-5, for sequence-to-sequence models 3e-4.
-        epochs: Passes over the training data; None = about three.
+        epochs: Passes over the training data; None = three, more on small data.
         steps: Optimizer steps, instead of ``epochs``.
-        batch_size: Examples per batch, on average: batches hold examples of similar length, up to a number of tokens. None =
-            1,000 tokens.
+        batch_size: Examples per batch; None = 16, or 2,000 tokens for tasks with long or generated texts.
         seed: Seed of all random number generators.
         folder: Run folder to write; None = the next free ``runs/tuned-<n>``.
         quiet: Whether to disable the progress display.
@@ -70,34 +65,10 @@ def tune(
         split: data_files(given, columns) for split, given in (("valid", valid), ("test", test)) if given is not None
     }
     choices = [f"device={device}", f"seed={seed}", *([f"learning.optimizer.lr={lr}"] if lr else [])]
-    if epochs is not None or batch_size is not None:
-        batch_tokens, steps = batches_for(_read(detected, model, 1, choices), epochs, steps, batch_size)
-        choices.append(f"learning.batch_tokens={batch_tokens}")
-    return _read(detected, model, steps, choices).train(folder, quiet=quiet)
-
-
-def _read(detected: DetectedData, model: str | Path, steps: int | None, choices: list[str]) -> Run:
+    if epochs is not None:
+        choices.append(f"learning.epochs={epochs}")
+    if batch_size is not None:
+        choices += [f"learning.batch_size={batch_size}", "learning.batch_tokens=null"]
     run = read_run_text(fine_tuning_recipe(detected, Path(), str(model), steps), "tuned.yaml", Path(), choices)
     run.name = "tuned"
-    return run
-
-
-def batches_for(run: Run, epochs: float | None, steps: int | None, batch_size: int | None) -> tuple[int, int | None]:
-    """Return the tokens of a batch of ``batch_size`` examples on average, and the steps of a number of epochs.
-
-    Args:
-        run: The run, whose data is opened.
-        epochs: Passes over the training data; None = ``steps`` is returned.
-        steps: Optimizer steps.
-        batch_size: Examples per batch; None = the batches of the run.
-    """
-    (plan,) = plans(run)
-    corpus = plan.data().open()
-    network = build_network(plan, corpus.codec.info, run.seed, "meta", check=False)
-    objective, train = next(iter(network.objectives.values())), corpus.splits["train"]
-    cost = objective.cost(train.lengths)
-    tokens = plan.learning().batch_tokens if batch_size is None else max(int(cost.max()), round(batch_size * float(cost.mean())))
-    if steps is None and epochs is not None:
-        per_epoch = len(Feed(train, objective, key=(run.seed, plan.index, "main"), budget=tokens))
-        return tokens, max(1, round(epochs * per_epoch))
-    return tokens, steps
+    return run.train(folder, quiet=quiet)

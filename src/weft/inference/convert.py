@@ -14,14 +14,14 @@ from torch import nn
 from weft.core.contracts import Codec, Encodes, ModelsLanguage
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Frame, Info
-from weft.core.files import check_free, complete_folder, copy_file, make_folder
+from weft.core.files import check_free, complete_folder, copy_file
 from weft.core.io import read_json, write_json, write_text
 from weft.core.printable import printable_line
 from weft.core.registry import is_composition, name_of, option_values
 from weft.data import save_codec
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
-from weft.inference.embedding import KEYS, LENGTH, MODULES, POOLING, SENTENCES, max_length_of, open_embedder
+from weft.inference.embedding import LENGTH, SENTENCES, max_length_of, open_embedder
 from weft.inference.load import load
 from weft.inference.origin import PublishedFiles, read_origin, write_origin
 from weft.inference.published import open_published
@@ -30,6 +30,14 @@ from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES, option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.saving import Origin, write_folder
+from weft.pretrained.sentence_layout import (
+    LOGITS,
+    MODULES,
+    POOLING,
+    read_head,
+    write_module_list,
+    write_pooling,
+)
 from weft.pretrained.sums import write_sums
 from weft.recipe import nearest
 from weft.training.build import plans
@@ -38,6 +46,20 @@ from weft.training.run_folder import RunFolder
 
 _ENCODERS = ("text-encoder", "classifier", "tagger", "multiple-choice", "span-extractor")
 """Structures of RoBERTa models."""
+
+
+_USAGE = f"""
+Class probabilities are the softmax of the output `{LOGITS}` of the last module; config.json has the class names (`id2label`).
+In weft:
+
+    weft.load("FOLDER").predictions(["a text"])
+
+In sentence-transformers:
+
+    model = SentenceTransformer("FOLDER")
+    embeddings = model.encode(["a text"])
+    logits = [row["{LOGITS}"] for row in model.encode(["a text"], output_value=None)]
+"""
 
 
 def to_published(run_folder: str | Path, out: str | Path, kind: str | None = None) -> Path:
@@ -78,11 +100,16 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
             tokenizer.save(new / ("tokenizer.json" if len(run.codec.tokenizers) == 1 else f"tokenizer-{space}.json"))
         if not origin.config and len(run.codec.tokenizers) == 1:
             _write_frame(run, new / "tokenizer.json")
-        if (source / MODULES).is_file():
+        about = f"Written by weft from the run {source.name}.\n"
+        if read_head(new) is not None:  # a classifier over a pooled vector
+            _copy_pooling(source, new)
+            _write_length(open_embedder(source, "cpu").max_length, new)
+            about += _USAGE
+        elif (source / MODULES).is_file():
             _copy_pooling(source, new)
         elif not origin.config:
             _write_modules(source, structure, new)
-        write_text(new / "README.md", f"Written by weft from the run {source.name}.\n")
+        write_text(new / "README.md", about)
         write_sums(new)
     return out
 
@@ -140,17 +167,21 @@ def _shift_positions(model: Any, structure: Any, info: Info) -> Any:
 
 
 def _copy_pooling(old: Path, new: Path) -> None:
-    """Copy the files of sentence-transformers, where a folder has them."""
-    for name in (POOLING, LENGTH, MODULES, SENTENCES):
-        if (old / name).is_file():
+    """Copy the files of sentence-transformers, where a folder has them. The head of a classifier is part of its run."""
+    for name in (POOLING, LENGTH, SENTENCES, *([MODULES] if read_head(old) is None else [])):
+        if (old / name).is_file() and not (new / name).is_file():
             copy_file(old / name, new / name)
 
 
 def _write_pooling(mode: str, dim: int, length: int, new: Path) -> None:
     """Write pooling mode and maximum length where the folder has none, with the keys that all versions read."""
     if not (new / POOLING).is_file():
-        make_folder((new / POOLING).parent)
-        write_json(new / POOLING, {"word_embedding_dimension": dim, **{key: other == mode for key, other in KEYS.items()}})
+        write_pooling(new, mode, dim)
+    _write_length(length, new)
+
+
+def _write_length(length: int, new: Path) -> None:
+    """Write the maximum length where the folder has none."""
     config = read_json(new / LENGTH) if (new / LENGTH).is_file() else {}
     if not config.get("max_seq_length"):  # current versions store it in tokenizer_config.json
         write_json(new / LENGTH, {**config, "max_seq_length": length})
@@ -169,8 +200,7 @@ def _write_modules(source: Path, structure: Any, new: Path) -> None:
         return
     _write_pooling(mode, option_at(structure, "dim"), open_embedder(source, "cpu").max_length, new)
     parts = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-    kinds = [(path, f"sentence_transformers.models.{kind}") for kind, path in parts.items()]
-    write_json(new / MODULES, [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(kinds)])
+    write_module_list(new, parts)
 
 
 def _write_frame(run: Any, file: Path) -> None:

@@ -17,7 +17,6 @@ from torch import Tensor
 from weft.blocks import FirstPooler, LastPooler, MaxPooler, MeanPooler
 from weft.core.batch import pad
 from weft.core.contracts import Codec
-from weft.core.io import read_json
 from weft.core.seq import Seq
 from weft.data.encoding import cut_text
 from weft.generate.frontier import positions
@@ -25,6 +24,7 @@ from weft.inference.load import load
 from weft.inference.published import open_published
 from weft.inference.trained_run import TrainedRun
 from weft.models import Seq2SeqClassifier
+from weft.pretrained.sentence_layout import MODULES, POOLING, pooling_modes, read_head, read_modules, read_object
 from weft.training.run_folder import RunFolder
 from weft.training.threads import share_processors
 
@@ -33,10 +33,8 @@ MAX_BATCH_TOKENS = 4096
 TOKENS_PER_THREAD = 256
 """Token budget of a batch per CPU thread, for at least two threads: small batches have less padding and stay in the caches, but
 products of few rows are slower."""
-POOLING, LENGTH = "1_Pooling/config.json", "sentence_bert_config.json"
-"""Files of sentence-transformers with the pooling mode, and with the maximum length."""
-MODULES, SENTENCES, TOKENIZER = "modules.json", "config_sentence_transformers.json", "tokenizer_config.json"
-"""Files with the list of modules, with the prompts, and with the maximum length of the tokenizer."""
+LENGTH, SENTENCES, TOKENIZER = "sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer_config.json"
+"""Files of sentence-transformers with the maximum length and with the prompts, and that of the tokenizer."""
 
 
 @dataclass
@@ -140,53 +138,31 @@ def _pooling_options(
     if (file := folder / _pooling_config(folder)).is_file():
         modes = pooling_modes(file)
         pooler = MODES[modes[0]](dim) if len(modes) == 1 else ConcatPooling(modes, dim)
-    return pooler, max_length_of(folder, length), bool(_object(folder / LENGTH).get("do_lower_case"))
+    return pooler, max_length_of(folder, length), bool(read_object(folder / LENGTH).get("do_lower_case"))
 
 
 def max_length_of(folder: Path, length: int) -> int:
     """Maximum length from the files of sentence-transformers, or of the tokenizer; at most ``length``."""
     for name, key in ((LENGTH, "max_seq_length"), (TOKENIZER, "model_max_length")):
-        value = _object(folder / name).get(key)
+        value = read_object(folder / name).get(key)
         if isinstance(value, int) and value > 0:
             return min(length, value)
     return length
 
 
-def pooling_modes(file: Path) -> list[str]:
-    """Pooling modes from a file of sentence-transformers, in the current or the older format."""
-    content = _object(file)
-    named = content.get("pooling_mode") or [mode for key, mode in KEYS.items() if content.get(key)] or ["mean"]
-    modes = [named] if isinstance(named, str) else list(named)
-    if unknown := [mode for mode in modes if mode not in MODES]:
-        raise ValueError(f"{file}: unknown pooling_mode {unknown[0]!r}; supported: {', '.join(MODES)}")
-    return modes
-
-
 def _pooling_config(folder: Path) -> str:
     """Path of the pooling config of sentence-transformers. Raises ValueError for unsupported modules and prompts."""
-    path, file = POOLING, folder / MODULES
-    if file.is_file():
-        modules = read_json(file)
-        if not isinstance(modules, list) or not all(isinstance(m, dict) and isinstance(m.get("type"), str) for m in modules):
-            raise ValueError(f"{file}: expected a list of modules with their types")
-        kinds = [module["type"].rpartition(".")[2] for module in modules]
-        if other := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
-            raise ValueError(f"{file}: the module {other[0]} is not supported; supported: Transformer, Pooling, Normalize")
-        paths = [str(m.get("path", "")) for m, kind in zip(modules, kinds, strict=True) if kind == "Pooling"]
-        path = f"{paths[0]}/config.json" if paths else path
-    config = _object(folder / SENTENCES)
+    path, modules = POOLING, read_modules(folder)
+    known = ("Transformer", "Pooling", "Normalize", *(["Dense"] if read_head(folder) else []))
+    if other := [kind for kind, _ in modules if kind not in known]:
+        raise ValueError(f"{folder / MODULES}: the module {other[0]} is not supported; supported: {', '.join(known)}")
+    if paths := [path for kind, path in modules if kind == "Pooling"]:
+        path = f"{paths[0]}/config.json"
+    config = read_object(folder / SENTENCES)
     default = config.get("default_prompt_name") or ""
     if (config.get("prompts") or {}).get(default):
         raise ValueError(f"{folder / SENTENCES}: default_prompt_name is {default!r}, but prompts are not supported")
     return path
-
-
-def _object(file: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; empty if it does not exist."""
-    content = read_json(file) if file.is_file() else {}
-    if not isinstance(content, dict):
-        raise ValueError(f"{file}: expected a JSON object")
-    return content
 
 
 def _mean_sqrt_length(x: Seq) -> Tensor:
@@ -209,15 +185,6 @@ MODES: dict[str, Callable[[int], Callable[[Seq], Tensor]]] = {
     "lasttoken": LastPooler,
 }
 """Poolers by the name of sentence-transformers, as functions of the dimension."""
-KEYS = {
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
-    "pooling_mode_weightedmean_tokens": "weightedmean",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-"""Keys of the older format, one for each mode; current versions read them too."""
 
 
 class ConcatPooling:

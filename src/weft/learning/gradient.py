@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from weft.core.contracts import Learning, Optimizer, Schedule, Sync
-from weft.core.options import Count, Natural, NonNegative
+from weft.core.options import Count, Natural, NonNegative, OptionError, Positive
 from weft.core.registry import Build, block
 from weft.learning.averaging import EMA
 from weft.learning.optimizers import Adam
 from weft.learning.phase import Phase
 from weft.learning.schedules import ConstantSchedule
+
+DEFAULT_BATCH_TOKENS = 2000
 
 
 @block("gradient")
@@ -22,8 +25,11 @@ class Gradient(Learning):
     Robbins & Monro 1951; clipping: Pascanu et al. 2013, https://arxiv.org/abs/1211.5063
 
     Args:
-        steps: Number of steps. A step is one pass over the phases; with one phase it is one optimizer step.
-        batch_tokens: Token budget of a batch; examples of similar length are batched together.
+        steps: Number of steps. A step is one pass over the phases; with one phase it is one optimizer step. Set steps or epochs.
+        epochs: Passes over the training data of the first phase, instead of ``steps``.
+        batch_tokens: Token budget of a batch; examples of similar length are batched together. None = 2,000 tokens, unless
+            ``batch_size`` is set.
+        batch_size: Examples of a batch, instead of ``batch_tokens``.
         accumulate: Batches per update (gradient accumulation).
         optimizer: The optimizer.
         schedule: Learning-rate schedule, as a factor of the optimizer's ``lr``.
@@ -53,8 +59,10 @@ class Gradient(Learning):
     def __init__(
         self,
         *,
-        steps: Count,
-        batch_tokens: Count = 2000,
+        steps: Count | None = None,
+        epochs: Positive | None = None,
+        batch_tokens: Count | None = None,
+        batch_size: Count | None = None,
         accumulate: Count = 1,
         optimizer: Build[Optimizer] = Adam,
         schedule: Build[Schedule] = ConstantSchedule,
@@ -79,9 +87,54 @@ class Gradient(Learning):
             raise ValueError("ema and average both define the final weights; choose one")
         if final == "best" and (average or ema is not None):
             raise ValueError("final: best uses the weights of one checkpoint, ema and average a mean of several; choose one")
-        self.steps, self.batch_tokens, self.accumulate = steps, batch_tokens, accumulate
+        _check_exclusive(steps, epochs, batch_tokens, batch_size)
+        self.total_steps = steps
+        """Number of steps; with ``epochs``, None until the batches of an epoch are known."""
+        self.epochs, self.batch_tokens, self.batch_size = epochs, batch_tokens or DEFAULT_BATCH_TOKENS, batch_size
+        self.accumulate = accumulate
         self.optimizer, self.schedule, self.lr_factors, self.clip = optimizer, schedule, lr_factors or {}, clip
         self.phases = [build() for build in phases or [Phase]]
         self.ema, self.average, self.final = ema, average, final
         self.save_every, self.keep, self.log_every, self.patience = save_every, keep, log_every, patience
         self.on_nonfinite, self.max_skips, self.compile, self.sync = on_nonfinite, max_skips, compile, sync
+
+    @property
+    def steps(self) -> int:
+        """Number of steps. Raises ValueError before ``resolve_epochs`` if only the number of epochs is known."""
+        if self.total_steps is None:
+            raise ValueError("the number of steps follows from epochs and the training data, which has not been opened")
+        return self.total_steps
+
+    def resolve_epochs(self, batches: int) -> float:
+        """Compute ``steps`` from ``epochs``. Returns the steps per epoch: of the data of the first phase.
+
+        Args:
+            batches: Batches per epoch of the first phase.
+
+        Example:
+            >>> learning = Gradient(epochs=3, accumulate=2)
+            >>> learning.resolve_epochs(5), learning.steps
+            (2.5, 8)
+        """
+        first = self.phases[0]
+        every = first.every if isinstance(first.every, int) else 1
+        per_epoch = batches * every / ((first.accumulate or self.accumulate) * first.repeat)
+        if self.epochs is not None:
+            self.total_steps = max(1, math.ceil(self.epochs * per_epoch - 1e-9))
+        return per_epoch
+
+
+def _check_exclusive(steps: int | None, epochs: float | None, batch_tokens: int | None, batch_size: int | None) -> None:
+    """Raise OptionError unless the length of training is given once, and the size of a batch at most once."""
+    if steps is None and epochs is None:
+        raise OptionError("steps", "the length of training is missing; set steps or epochs")
+    if steps is not None and epochs is not None:
+        raise OptionError(
+            "epochs", f"steps is {steps} and epochs is {epochs:g}, but only one of them can be set; set the other to null"
+        )
+    if batch_tokens is not None and batch_size is not None:
+        raise OptionError(
+            "batch_size",
+            f"batch_tokens is {batch_tokens} and batch_size is {batch_size}, but only one of them can be set: tokens or examples "
+            "per batch; set the other to null",
+        )

@@ -71,6 +71,7 @@ class TrainingLoop:
         self.autocast = lambda: torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
         self.ema = learning.ema() if learning.ema else None
         self.phases: list[ActivePhase] = []
+        self.steps_per_epoch = 1.0
         for i, phase in enumerate(learning.phases):
             objective = self._objective(phase)
             name = phase.objective or ("main" if len(learning.phases) == 1 else f"phase-{i}")
@@ -81,6 +82,8 @@ class TrainingLoop:
                     f"{self.processes.world} processes; train with a single process"
                 )
             feed, sync = feeds(phase.data, objective, name), choose_sync(learning, network, self.processes.world)
+            if i == 0:
+                self.steps_per_epoch = learning.resolve_epochs(len(feed))
             self.phases.append(ActivePhase(name, phase, network, objective, feed, learning, sync))
             self.progress.updates[name] = self.progress.batches[name] = 0
         if self.ema:
@@ -129,6 +132,7 @@ class TrainingLoop:
                 now = {}  # skip: the remaining phases of the step are skipped too
             p, row = self.progress, row | now
             p.step += 1
+            self.watch_loss(now)
             if self.ema:
                 self.ema.update(self.network.tensors())
             p.elapsed += time.perf_counter() - start
@@ -280,6 +284,15 @@ class TrainingLoop:
                 own[name].copy_(value)
 
     # ------------------------------------------------------------------------------------- logging, evaluation, checkpoints
+
+    def watch_loss(self, row: dict[str, Any]) -> None:
+        """Log a warning when the training loss diverges."""
+        if len(self.phases) == 1 and "loss" in row and self.progress.trend.add(row["loss"], self.progress.step):
+            self.log({"event": "warning", "step": self.progress.step, "problem": self.divergence()})
+
+    def divergence(self) -> str:
+        """Return what to do about a training loss that diverges."""
+        return self.progress.trend.problem(max(group["peak"] for group in self.phases[0].optimizer.param_groups))
 
     def log(self, row: dict[str, Any]) -> None:
         """Log values, in the first process only."""

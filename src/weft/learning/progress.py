@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from weft.learning.divergence import LossTrend
+
 
 @dataclass
 class TimeSpent:
@@ -49,6 +51,7 @@ class Progress:
         best_step: Step of the best score.
         stale: Number of evaluations since the best score.
         stopped: Whether early stopping has ended training.
+        trend: The training loss, to detect divergence; with several phases, whose losses may grow, it is empty.
         elapsed: Seconds of all steps, without evaluation and saving.
         spent: The same by part of the training step.
     """
@@ -66,12 +69,15 @@ class Progress:
     best_step: int | None = None
     stale: int = 0
     stopped: bool = False
+    trend: LossTrend = field(default_factory=LossTrend)
     elapsed: float = 0.0
     spent: TimeSpent = field(default_factory=TimeSpent)
 
     def __post_init__(self) -> None:
         if isinstance(self.spent, dict):  # loaded from a checkpoint
             self.spent = TimeSpent(**self.spent)
+        if isinstance(self.trend, dict):
+            self.trend = LossTrend(**self.trend)
 
 
 class LoopCallbacks(Protocol):

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le, Lt
 
 from weft.core.contracts import Schedule
 from weft.core.options import Count, Fraction, Natural
 from weft.core.registry import block
 
 Ratio = Annotated[float, Ge(1), Le(1e12)]
+Warmup = Natural | Annotated[float, Gt(0), Lt(1)]
+"""Warmup: a number of updates, or a fraction of all updates below 1."""
 
 
 @block("constant")
@@ -27,18 +29,18 @@ class ConstantSchedule(Schedule):
     factor(t) = min(1, (t + 1) / warmup)
 
     Args:
-        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
+        warmup: Number of warmup updates, in which the factor rises to 1, or their fraction of all updates (0.1); 0 = none.
 
     Example:
         >>> [ConstantSchedule(warmup=4).factor(t, 6) for t in range(6)]
         [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
     """
 
-    def __init__(self, *, warmup: Natural = 0):
-        self.warmup = _natural(warmup)
+    def __init__(self, *, warmup: Warmup = 0):
+        self.warmup = _warmup(warmup)
 
     def factor(self, update: int, updates: int) -> float:
-        return _rise(update, self.warmup)
+        return _rise(update, _count(self.warmup, updates))
 
 
 @block("linear")
@@ -48,7 +50,7 @@ class LinearSchedule(Schedule):
     factor(t) = 1 - (1 - min_factor) (t - p) / (updates - p), where p = max(warmup - 1, 0) is the update with factor 1
 
     Args:
-        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
+        warmup: Number of warmup updates, in which the factor rises to 1, or their fraction of all updates (0.1); 0 = none.
         min_factor: Factor at the end of training.
 
     Example:
@@ -56,13 +58,14 @@ class LinearSchedule(Schedule):
         [0.5, 1.0, 0.75, 0.5, 0.25]
     """
 
-    def __init__(self, *, warmup: Natural = 0, min_factor: Fraction = 0.0):
-        self.warmup, self.min_factor = _natural(warmup), _fraction(min_factor, "min_factor")
+    def __init__(self, *, warmup: Warmup = 0, min_factor: Fraction = 0.0):
+        self.warmup, self.min_factor = _warmup(warmup), _fraction(min_factor, "min_factor")
 
     def factor(self, update: int, updates: int) -> float:
-        if update < self.warmup:
-            return _rise(update, self.warmup)
-        return 1 - (1 - self.min_factor) * _progress(update, updates, self.warmup)
+        warmup = _count(self.warmup, updates)
+        if update < warmup:
+            return _rise(update, warmup)
+        return 1 - (1 - self.min_factor) * _progress(update, updates, warmup)
 
 
 @block("cosine")
@@ -75,7 +78,7 @@ class CosineSchedule(Schedule):
     Loshchilov and Hutter 2017 (SGDR, without restarts), https://arxiv.org/abs/1608.03983
 
     Args:
-        warmup: Number of warmup updates, in which the factor rises to 1; 0 = no warmup.
+        warmup: Number of warmup updates, in which the factor rises to 1, or their fraction of all updates (0.1); 0 = none.
         min_factor: Factor at the end of training.
 
     Example:
@@ -83,13 +86,14 @@ class CosineSchedule(Schedule):
         [1.0, 0.854, 0.5, 0.146]
     """
 
-    def __init__(self, *, warmup: Natural = 0, min_factor: Fraction = 0.0):
-        self.warmup, self.min_factor = _natural(warmup), _fraction(min_factor, "min_factor")
+    def __init__(self, *, warmup: Warmup = 0, min_factor: Fraction = 0.0):
+        self.warmup, self.min_factor = _warmup(warmup), _fraction(min_factor, "min_factor")
 
     def factor(self, update: int, updates: int) -> float:
-        if update < self.warmup:
-            return _rise(update, self.warmup)
-        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * _progress(update, updates, self.warmup))) / 2
+        warmup = _count(self.warmup, updates)
+        if update < warmup:
+            return _rise(update, warmup)
+        return self.min_factor + (1 - self.min_factor) * (1 + math.cos(math.pi * _progress(update, updates, warmup))) / 2
 
 
 @block("noam")
@@ -166,6 +170,17 @@ def _progress(update: int, updates: int, warmup: int) -> float:
     """Return the fraction of the decay: 0 at the peak, 1 one update after the last."""
     peak = max(warmup - 1, 0)
     return min((update - peak) / max(updates - peak, 1), 1.0)
+
+
+def _count(warmup: float, updates: int) -> int:
+    """The number of warmup updates, where ``warmup`` may be a fraction of all updates."""
+    return warmup if isinstance(warmup, int) else math.ceil(warmup * updates)
+
+
+def _warmup(warmup: float) -> float:
+    if warmup < 0 or (not isinstance(warmup, int) and warmup >= 1):
+        raise ValueError(f"warmup must be a number of updates, at least 0, or a fraction of them below 1, not {warmup}")
+    return warmup
 
 
 def _natural(warmup: int) -> int:

@@ -26,9 +26,11 @@ from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
+from weft.pretrained.sentence_layout import PooledHead, read_head
 from weft.pretrained.sums import check_sums
 from weft.recipe.tree import nearest
 
+_POOLED_HEAD = {"classifier.out.weight": "linear.weight", "classifier.out.bias": "linear.bias"}
 CONVERT = (
     "weft loads only safetensors, because a pickle can execute code. If you trust the file, convert it with the package "
     "transformers: transformers.{architecture}.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True), and "
@@ -144,13 +146,20 @@ class PublishedModel:
     def tasks(self) -> list[str]:
         """The tasks of the ``architectures`` in config.json that are supported."""
         known = self.family.tasks
-        return [known[name] for name in self.config.get("architectures") or [] if name in known]
+        found = [known[name] for name in self.config.get("architectures") or [] if name in known]
+        return found if self.pooled_head is None else ["classification", *found]
+
+    @cached_property
+    def pooled_head(self) -> PooledHead | None:
+        """Its linear classifier over a pooled vector, where it has the modules of sentence-transformers; else None."""
+        return read_head(self.path)
 
     def structure(self, task: str | None = None) -> Build[Structure]:
         """The factory of the structure for a task, by default the one it was published for."""
         task = task or self.task
         with self._error_context():
-            return self.family.from_config(self.config, task, self.full_names)
+            found = self.family.from_config(self.config, task, self.full_names)
+        return self.pooled_head.structure(found) if self.pooled_head is not None and task == "classification" else found
 
     def info(self, structure: Build[Structure], task: str | None = None) -> Info:
         """The fields of the structure for this task, as far as config.json determines them."""
@@ -183,6 +192,8 @@ class PublishedModel:
         tensors, duplicates = self._merge_biases(self.tensors())
         found = to_ours(self._without_copies(tensors, structure), self.family.rules(structure))
         found = replace(found, unknown=[*found.unknown, *duplicates])
+        if self.pooled_head is not None and name_of(structure) == "classifier":
+            found.tensors.update({name: _read(theirs, self.pooled_head.weights) for name, theirs in _POOLED_HEAD.items()})
         embeddings, size = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
         if embeddings is not None and size is not None and len(embeddings) != size:
             raise ValueError(

@@ -19,8 +19,10 @@ from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
+from weft.pretrained.sentence_layout import body_of, pooling_of, write_modules
 from weft.pretrained.sums import write_sums
 
+_HEAD = "classifier.out."
 FILE_KEYS = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
 """Keys of config.json that describe the file, not the model."""
 COMPANION_FILES = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.safetensors")
@@ -77,7 +79,18 @@ def write_folder(
 ) -> None:
     """Write config.json and model.safetensors into an existing folder; see ``save``. Where the config.json of ``origin``
     describes the structure, it is kept, and so are the class of transformers and the unused tensors."""
-    family, task = _family_of(structure, model_type)
+    try:
+        family, task = _family_of(structure, model_type)
+    except ValueError:
+        if (mode := pooling_of(structure)) is None:
+            raise
+        body, encoder = body_of(model, structure)
+        write_folder(body, encoder, folder, model_type=model_type, config=config, origin=origin)
+        head = {name.removeprefix(_HEAD): t for name, t in model.state_dict().items() if name.startswith(_HEAD)}
+        file = write_modules(folder, mode, option_at(structure, "dim"), head)
+        linear = {f"linear.{name}": tensor.detach().cpu().contiguous() for name, tensor in head.items()}
+        save_file(linear, str(file), metadata={"format": "pt"})
+        return
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     zero = [name for name, _ in family.zero if name in tensors and not tensors[name].any()]
     classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
@@ -210,5 +223,6 @@ def copy_companion_files(source: Path, target: Path) -> None:
     """Copy the files of a published model other than its config and weights."""
     for file in (file for pattern in COMPANION_FILES for file in source.glob(pattern)):
         path = file.relative_to(source)
-        if str(path) != "config.json" and not path.name.endswith(".index.json"):
+        written = (target / path).is_file() and path.parent != Path()  # modules of sentence-transformers
+        if str(path) != "config.json" and not path.name.endswith(".index.json") and not written:
             copy_file(file, target / path)

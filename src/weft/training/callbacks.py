@@ -110,6 +110,8 @@ class StageCallbacks:
 
     loop: TrainingLoop
     """The loop that calls."""
+    steps_per_epoch = 1.0
+    """Steps per epoch of the loop, for evaluations every n epochs."""
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class StageCallbacks:
 
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
         """Return whether to evaluate after this step (``evaluate.every``)."""
-        every = self.evaluation.every
+        every = self.evaluation.steps_between(self.steps_per_epoch)
         return bool(every) and progress.step % every == 0 and self.evaluation.split in self.corpus.splits
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:

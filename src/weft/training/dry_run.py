@@ -44,6 +44,8 @@ _BYTES_PER_PARAMETER = 4 * (1 + 1 + 2)
 
 _MAX_EXAMPLES = 4096
 """Most examples of a batch that is computed; the cost of larger batches is scaled."""
+_MANY_BATCHES = 10**6
+"""Batches of an epoch for the check of a recipe with ``epochs``: their number is known from the data only."""
 # Smaller networks are run on the CPU: operations on the meta device run in Python and import torch's compiler first.
 _SMALL_PARAMETERS, _SMALL_OPERATIONS = 2**23, 3 * 10**10
 
@@ -174,9 +176,12 @@ def _check_start(part: Any, network: Network, before: Network, start: dict[str, 
 def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
     """Build the training loop. Raises RecipeError at the phase that has the problem."""
 
+    def make_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
+        return _NoFeed(1 if learning.epochs is None else _MANY_BATCHES)
+
     def build(options: Any) -> TrainingLoop:
         return TrainingLoop(
-            network, options, _no_feed, _NoCallbacks(), seed=0, stage=0, device=torch.device(device), precision="fp32"
+            network, options, make_feed, _NoCallbacks(), seed=0, stage=0, device=torch.device(device), precision="fp32"
         )
 
     try:
@@ -199,7 +204,7 @@ def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -
 def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> StageReport:
     learning.compile = False  # the check does not need a compiled step
     loop, device = _build_loop(plan, learning, network, "meta"), "meta"
-    batches = [_build_batch(plan, network, info, phase.objective, learning.batch_tokens) for phase in loop.phases]
+    batches = [_build_batch(plan, network, info, phase.objective, learning) for phase in loop.phases]
     number = sum(p.numel() for p in network.parameters().values())
     if number <= _SMALL_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _SMALL_OPERATIONS:
         device = "cpu"
@@ -210,7 +215,7 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
     shapes: dict[str, str] = {}
     idle, size, scaled_from = dict.fromkeys(parameters), (0, 0), 0
     for phase, batch in zip(loop.phases, batches, strict=True):
-        examples = max(len(batch), _examples_of(info, phase.objective, learning.batch_tokens))
+        examples = max(len(batch), batch_examples(info, phase.objective, learning))
         scale = examples / len(batch) if examples > _MAX_EXAMPLES else 1.0
         size = (examples, round(batch.tokens() * scale)) if scale > 1 else (len(batch), batch.tokens())
         scaled_from = batch.tokens() if scale > 1 else 0
@@ -235,23 +240,23 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
     return StageReport(plan.name, info, rows, number, memory, operations, size, scaled_from, terms, list(idle))
 
 
-def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objective, budget: int) -> Batch:
+def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objective, learning: Any) -> Batch:
     """Build a synthetic batch. Raises RecipeError at the objective that cannot use the data."""
     try:
-        return synthetic_batch(info, objective, budget)
+        return synthetic_batch(info, objective, batch_examples(info, objective, learning))
     except ValueError as error:
         name = next(name for name, one in network.objectives.items() if one is objective)
         part = plan.objective[name] if isinstance(plan.objective, dict) else plan.objective
         raise located(part, error) from error
 
 
-def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
-    """Return a batch of synthetic examples that fills the token budget, with at most 4,096 examples."""
+def synthetic_batch(info: Info, objective: Objective, examples: int) -> Batch:
+    """Return a batch of synthetic examples, at most 4,096."""
     rng = np.random.default_rng(0)
     info.synthetic_example(rng)
     others = [info.synthetic_example(rng) for _ in range(8)]
     instances: list[Instance] = []
-    for _ in range(min(_MAX_EXAMPLES, _examples_of(info, objective, budget))):
+    for _ in range(min(_MAX_EXAMPLES, examples)):
         instance = objective.prepare(info.synthetic_example(rng), rng, others)
         if instance is not None:
             instances.append(instance)
@@ -260,14 +265,16 @@ def synthetic_batch(info: Info, objective: Objective, budget: int) -> Batch:
     return collate(instances)
 
 
-def _examples_of(info: Info, objective: Objective, budget: int) -> int:
-    """The number of synthetic examples that fills the token budget."""
+def batch_examples(info: Info, objective: Objective, learning: Any) -> int:
+    """Return the number of synthetic examples of a batch: ``batch_size``, or as many as fill ``batch_tokens``."""
+    if learning.batch_size:
+        return learning.batch_size
     lengths = {
         name: np.array([length]) for name, length in info.lengths(info.synthetic_example(np.random.default_rng(0))).items()
     }
     lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
-    return max(1, budget // max(1, cost))
+    return max(1, learning.batch_tokens // max(1, cost))
 
 
 def memory_problem(report: StageReport) -> str | None:
@@ -285,7 +292,7 @@ def batch_problem(report: StageReport) -> str | None:
         return None
     return (
         f"a batch of {report.batch[1]:,} tokens needs about {report.memory / 1e9:,.0f} GB; this machine has "
-        f"{memory / 1e9:,.0f} GB: lower learning.batch_tokens"
+        f"{memory / 1e9:,.0f} GB: lower learning.batch_tokens or learning.batch_size"
     )
 
 
@@ -330,20 +337,21 @@ class _shapes:
 
 
 class _NoFeed:
+    """A feed without batches; an epoch has ``batches``, as far as the check is concerned."""
+
     name = ""
+
+    def __init__(self, batches: int):
+        self.batches = batches
 
     def counts(self) -> dict[str, int]:
         return {}
 
     def __len__(self) -> int:
-        return 1
+        return self.batches
 
     def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
         return None
-
-
-def _no_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
-    return _NoFeed()
 
 
 class _NoCallbacks:

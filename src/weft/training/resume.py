@@ -19,8 +19,9 @@ from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder, compare_recipes
 from weft.training.saving import RECORD, CheckpointPolicy
 
-_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|log_every|sync(\..*)?)|evaluate(\..*)?)")
-_LEARNING = re.compile(r"(?:stages\.(\d+)\.)?learning\.(steps|final|average)")
+_MAY_CHANGE = re.compile(r"(stages\.\d+\.)?(learning\.(steps|epochs|log_every|sync(\..*)?)|evaluate(\..*)?)")
+_LEARNING = re.compile(r"(?:stages\.(\d+)\.)?learning\.(steps|epochs|final|average)")
+_LENGTH = ("steps", "epochs")
 _FALLBACK = {"final": "last", "average": 0}
 
 
@@ -42,7 +43,7 @@ def update_recipe(folder: RunFolder, run: Run, filled: dict[str, Any]) -> None:
         raise FolderError(
             f"{folder.path} was started with other options:\n"
             + "\n".join(refused)
-            + "\nWith --resume, only steps (to a larger number), logging, sync and "
+            + "\nWith --resume, only steps or epochs (to a larger number), logging, sync and "
             "evaluation may change. For anything else start a new run (without --resume)"
         )
     changed = compare_recipes(stored, filled)
@@ -74,14 +75,16 @@ def _refusal(folder: RunFolder, run: Run, path: str, old: Any, new: Any) -> str 
         return None if _MAY_CHANGE.fullmatch(path) else f"was {old!r}, now {new!r}"
     stages = plans(run)
     stage = stages[int(match[1]) + 1 if match[1] else 0]
-    if match[2] == "steps" and new < old:
+    if match[2] in _LENGTH and (old is None or new is None):
+        return f"was {old}, now {new}; a run that was started with one of steps and epochs keeps it"
+    if match[2] in _LENGTH and new < old:
         return f"was {old}, now {new}; it can only be raised"
     if stage is not stages[-1] and folder.stage_model(stage.name).exists():
         return f"was {old}, now {new}; the stage {stage.name} is finished, and later stages start from its weights"
-    if match[2] == "steps" and folder.is_finished():
+    if match[2] in _LENGTH and folder.is_finished():
         again = shlex.join(["weft", "train", str(folder.path), "--run", "DIR", "--keep", f"{path}={new}"])
         return f"was {old}, now {new}; the run is finished and its checkpoints were removed. Train again from the start: {again}"
-    if match[2] != "steps" and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
+    if match[2] not in _LENGTH and (new != _FALLBACK[match[2]] or _can_finish(folder, run, stage, {match[2]: old})):
         return f"was {old!r}, now {new!r}; it can change to {_FALLBACK[match[2]]} only where those checkpoints are damaged"
     return None
 

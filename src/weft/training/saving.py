@@ -117,7 +117,7 @@ class CheckpointPolicy:
     def _last(self, number: int, progress: Progress) -> list[Checkpoint]:
         """Return the last planned checkpoints: ``number`` of them, or as many as a short run has."""
         paths = [path for path in self._paths() if not self._is_extra(path)][-number:]
-        every = self.learning.save_every or self.learning.steps
+        every = self.learning.save_every or self.learning.total_steps or max(1, progress.step)
         planned = min(number, 1 - (-progress.step // every))
         try:
             if len(paths) < planned:
@@ -132,7 +132,7 @@ class CheckpointPolicy:
     def _is_planned(self, progress: Progress) -> bool:
         """Return whether a run without interruption would be saved at this step."""
         every, now = self.learning.save_every, progress.step
-        planned = now in (0, self.learning.steps, progress.best_step) or progress.stopped
+        planned = now in (0, self.learning.total_steps, progress.best_step) or progress.stopped
         return planned or bool(every and now % every == 0)
 
     def _is_extra(self, path: Path) -> bool:

@@ -43,6 +43,7 @@ from weft.training.build import (
     shared_tokenizers,
 )
 from weft.training.callbacks import RunLog, StageCallbacks, UserCallbacks
+from weft.training.constant_prediction import no_better_than_constant
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
@@ -105,6 +106,10 @@ def _folder_errors(trainer: Trainer) -> Iterator[None]:
     finally:
         trainer.close()
         folder.close()
+
+
+MIN_EXAMPLES = 4
+"""Fewer examples in an update cause a warning."""
 
 
 class Trainer:
@@ -251,6 +256,8 @@ class Trainer:
             return weights
         self.build_stage(plan, before)
         policy = self.build_loop(plan)
+        if self.processes.is_main:
+            self.warn_of_small_batches(plan)
         resumes = self.processes.on_main(lambda: resume and policy.can_resume())
         self.display.start_stage(plan.name, self.learning.steps, len(self.plans) > 1)
         try:
@@ -265,12 +272,30 @@ class Trainer:
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}
         weights = self.processes.broadcast_tensors(weights)
         if self.processes.is_main:
-            self.report(plan, policy.remarks)
+            diverged = [self.loop.divergence()] if self.loop.progress.trend.is_diverged else []
+            self.report(plan, policy.remarks + diverged)
             write_weights(final, weights, self.record.get("files"))
         if self.network.is_sharded():
             self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
         self.network.load(weights)
         return weights
+
+    def warn_of_small_batches(self, plan: StagePlan) -> None:
+        """Warn where an update has so few examples that its gradient is mostly noise."""
+        for phase in self.loop.phases:
+            examples = len(self.corpus.splits[phase.phase.data])
+            per_update = phase.accumulate * examples / len(phase.feed)
+            if per_update < MIN_EXAMPLES <= examples:
+                of = f"stage {plan.name}: " if len(self.plans) > 1 else ""
+                learning = self.learning
+                size = (
+                    f"batch_size is {learning.batch_size}" if learning.batch_size else f"batch_tokens is {learning.batch_tokens}"
+                )
+                self.display.message(
+                    f"warning: {of}an update has {per_update:.1f} examples on average ({size}), so training is slow and noisy; "
+                    "use at least 16, such as learning.batch_size=32"
+                    + (" (batch_tokens counts tokens, not examples)" if not learning.batch_size else "")
+                )
 
     def report(self, plan: StagePlan, remarks: list[str]) -> None:
         """Report what the user must know about the final weights of a stage: on screen, in the log and in metrics.json."""
@@ -320,7 +345,7 @@ class Trainer:
         self.stages.append(callbacks)
 
         def make_feed(split: str, objective: Objective, phase: str) -> Feed:
-            return self.make_feed(plan, self.learning.batch_tokens, split, objective, phase)
+            return self.make_feed(plan, split, objective, phase)
 
         callbacks.loop = self.loop = TrainingLoop(
             self.network,
@@ -333,14 +358,17 @@ class Trainer:
             precision=self.run.precision,
             processes=self.processes,
         )
+        callbacks.steps_per_epoch = self.loop.steps_per_epoch
         return policy
 
-    def make_feed(self, plan: StagePlan, budget: int, split: str, objective: Objective, phase: str) -> Feed:
+    def make_feed(self, plan: StagePlan, split: str, objective: Objective, phase: str) -> Feed:
         """Build the batches of a phase."""
         splits = self.corpus.splits
         if split not in splits:
             raise ValueError(f"phase {phase}: there is no split {split!r} in the data (splits: {', '.join(splits)})")
-        feed = Feed(splits[split], objective, key=(self.run.seed, plan.index, phase), budget=budget)
+        batch_tokens, batch_size = self.learning.batch_tokens, self.learning.batch_size
+        seed = (self.run.seed, plan.index, phase)
+        feed = Feed(splits[split], objective, key=seed, budget=batch_tokens, batch_size=batch_size)
         self.feeds.append(feed)
         return feed
 
@@ -362,7 +390,7 @@ class Trainer:
                         key=final_key(self.run, split),
                     )
         for found in results.values():
-            found.remarks += self.remarks
+            found.remarks += no_better_than_constant(found) + self.remarks
         result = artifacts.write_metrics(self.folder, results, self.evaluation.metrics, self.display)
         artifacts.write_ledger(self.folder, self.corpus.ledger, self.progress)
         artifacts.draw_curve(self.folder, self.display)

@@ -141,7 +141,7 @@ def test_image_is_the_input_of_data_without_text() -> None:
 
 
 def test_batch_size_of_images_follows_their_height() -> None:
-    batch = synthetic_batch(INFO, Classification(INFO, 8), budget=60)
+    batch = synthetic_batch(INFO, Classification(INFO, 8), 5)
     assert isinstance(batch, Batch) and len(batch) == 5
 
 

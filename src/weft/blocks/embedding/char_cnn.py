@@ -57,11 +57,7 @@ class CharCNN(Embedder):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
-        if not field.characters:
-            raise ValueError(
-                f"the field {field.name!r} has no character ids; set tokenizer: {{type: word, max_characters: 20}} in the data, "
-                "or use the embedder token"
-            )
+        require_characters(field)
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
         self.word = word(dim, field)
@@ -99,3 +95,12 @@ class CharCNN(Embedder):
             return x
         dropped_BT = (torch.rand(x.data.shape, device=x.data.device) < self.word_dropout) & (x.marks["characters"] > 0).any(-1)
         return x.with_data(x.data.masked_fill(dropped_BT, self.unk))
+
+
+def require_characters(field: Field) -> None:
+    """Raise ValueError for a field without character ids."""
+    if not field.characters:
+        raise ValueError(
+            f"the field {field.name!r} has no character ids; set tokenizer: {{type: word, max_characters: 20}} in the data, "
+            "or use the embedder token"
+        )

@@ -15,7 +15,6 @@ import numpy as np
 
 from weft.core.files import make_folder, write_bytes
 from weft.data import cache_rows
-from weft.experiments.tune import batches_for
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.training.recipes import read_run_text
@@ -61,18 +60,16 @@ class _TextEstimator(BaseEstimator):
 
     def _fit(self, texts: list[str], labels: list[Any], data: Mapping[str, Any], objective: Mapping[str, Any]) -> None:
         rows = cache_rows(list(zip(texts, labels, strict=True)), ("text", "label"))
-        run = self._recipe({"train": rows, **data}, objective, steps=1, batch_tokens=1000)
-        epochs, least = (8, 300) if self.model is None else (3, 100)
-        batch_tokens, steps = batches_for(run, epochs if self.epochs is None else self.epochs, None, self.batch_size)
-        steps = max(steps or 1, least if self.epochs is None else 1)
-        run = self._recipe({"train": rows, **data}, objective, steps=steps, batch_tokens=batch_tokens)
+        usual, least = (8, 300) if self.model is None else (3, 100)
+        epochs = max(usual, least * self.batch_size / len(texts)) if self.epochs is None else self.epochs
+        run = self._recipe({"train": rows, **data}, objective, epochs)
         folder = self.folder
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="weft-")
             folder = Path(self._temporary.name) / "run"
         self.run_ = run.train(folder, quiet=not self.verbose)
 
-    def _recipe(self, data: Mapping[str, Any], objective: Mapping[str, Any], steps: int, batch_tokens: int) -> Run:
+    def _recipe(self, data: Mapping[str, Any], objective: Mapping[str, Any], epochs: float) -> Run:
         pretrained = {"type": "pretrained", "from": self.model}
         scratch = {"type": "classifier", "dim": self.dim}
         structure = scratch if self.model is None else {**pretrained, "task": "classification"}
@@ -93,10 +90,10 @@ class _TextEstimator(BaseEstimator):
             "objective": objective,
             "learning": {
                 "type": "gradient",
-                "steps": steps,
-                "batch_tokens": batch_tokens,
+                "epochs": epochs,
+                "batch_size": self.batch_size,
                 "optimizer": {"type": "adamw", "lr": lr},
-                "schedule": {"type": "linear", "warmup": max(1, steps // 10)},
+                "schedule": {"type": "linear", "warmup": 0.1},
             },
         }
         run = read_run_text(json.dumps(recipe), type(self).__name__, Path())
