@@ -101,7 +101,7 @@ INFOS: dict[str, Info] = {
 }
 """The kinds of data that structures are tried with; one of them must do."""
 
-MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(1), Prefix(2), Causal() & Window(2), Window(1) | Prefix(1))
+MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(reach=1), Prefix(2), Causal() & Window(reach=2), Window(reach=1) | Prefix(1))
 
 TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24, "length": 24, "dropout": 0.0}
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""

@@ -162,7 +162,7 @@ def test_multihead_equals_torch_over_a_padded_memory(memory):
     torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("mask", [Full(), Causal(), Prefix(2), Window(1), Causal() & Window(2)], ids=str)
+@pytest.mark.parametrize("mask", [Full(), Causal(), Prefix(2), Window(reach=1), Causal() & Window(reach=2)], ids=str)
 @pytest.mark.parametrize("padded", [False, True])
 def test_multihead_equals_torch_under_masks(mask, padded):
     ours, theirs = loaded(memory=8)

@@ -41,7 +41,7 @@ class MultiHeadAttention(Attention):
     def __init__(
         self,
         dim: int,
-        memory: int,
+        memory: int | None = None,
         *,
         heads: Heads = 4,
         head_dim: Dim | None = None,
@@ -49,6 +49,7 @@ class MultiHeadAttention(Attention):
         bias: bool = True,
         dropout: Dropout = 0.0,
     ):
+        memory = dim if memory is None else memory
         super().__init__(dim, memory)
         if head_dim is None and dim % heads:
             raise ValueError(f"dim {dim} is not divisible by {heads} heads; change dim or heads, or set head_dim")
