@@ -22,7 +22,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from safetensors.torch import load as load_tensors
@@ -575,6 +574,14 @@ def _masks(module: Mixer) -> list[Mask]:
     return [mask for mask in MASKS if isinstance(mask, module.supported_masks)]
 
 
+def _refuses(module: Mixer, mask: Mask) -> bool:
+    try:
+        module.check_mask(mask)
+    except ValueError:
+        return True
+    return False
+
+
 def _decodes(factory: Any) -> bool:
     return issubclass(Causal, _mixer(factory).supported_masks)
 
@@ -599,8 +606,7 @@ def check_mixer_mask(factory: Any) -> None:
     real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
     for mask in MASKS:
         if not isinstance(mask, module.supported_masks):
-            with pytest.raises(ValueError, match="does not support the mask"):
-                module.check_mask(mask)
+            assert _refuses(module, mask), f"the mask {mask} is neither supported nor refused"
             continue
 
         def function(x_BTD: Tensor, mask: Mask = mask) -> Tensor:

@@ -455,7 +455,7 @@ class CountsPadding(Speaks):
         return seen_B + x.width
 
 
-class AveragesPadding(RunningMean):
+class SumsPadding(RunningMean):
     """Padding counts as a position."""
 
     def real(self, x: Seq) -> Tensor:
@@ -476,7 +476,7 @@ class AcceptsEveryMask(RunningMean):
         pass
 
 
-class Forgets(RunningMean):
+class LosesState(RunningMean):
     """The state before the first token, at every step."""
 
     def forward(self, x: Seq, mask: Mask, position: Any = None, past: Sums | None = None) -> Mixed:
@@ -787,10 +787,10 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_position, Slope, Absolute),
     (checks.check_score, Bilinear, Unscaled),
     (checks.check_score, Bilinear, Normalized),
-    (checks.check_mixer_padding, RunningMean, AveragesPadding),
+    (checks.check_mixer_padding, RunningMean, SumsPadding),
     (checks.check_mixer_mask, RunningMean, MixesAhead),
     (checks.check_mixer_mask, RunningMean, AcceptsEveryMask),
-    (checks.check_mixer_stepping, RunningMean, Forgets),
+    (checks.check_mixer_stepping, RunningMean, LosesState),
     (checks.check_mixer_stepping, RunningMean, KeepsRows),
     (checks.check_attention_padding, OneHead, ReadsPadding),
     (checks.check_attention_mask, OneHead, IgnoresMask),
