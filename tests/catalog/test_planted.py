@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.attention.attend import attend
-from weft.blocks.attention.attend import attention_mask as allowed_by
+from weft.blocks.attention.sequence import attention_mask as allowed_by
 from weft.blocks.embedding.patch import PatchEmbedder
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Activation, FeedForward, LayerOutput, Mixed, Norm, Structure

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.blocks.activation import Identity
-from weft.blocks.attention.attend import attend_sequence
 from weft.blocks.attention.score import AdditiveScore
+from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask

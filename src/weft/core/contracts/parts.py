@@ -109,6 +109,8 @@ class Position(nn.Module, ABC):
 
     heads: int = 0
     """Number of heads that ``bias`` has; 0 = it fits any number of heads."""
+    dense: bool = False
+    """Whether ``bias`` is known only for the whole sequence, not for any queries and keys."""
 
     def __init__(self, dim: int):
         super().__init__()
