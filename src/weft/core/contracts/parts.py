@@ -202,7 +202,9 @@ class Attention(Mixer):
         """Keys and values of a memory: computed once, used by many queries."""
 
     @abstractmethod
-    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]  layers call mix, which has the signature of mixers
+        self, query: Seq, kv: KV, mask: Mask, position: Position | None = None
+    ) -> Seq:
         """The attention output for each query."""
 
     def mix(self, x: Seq, mask: Mask, position: Position | None, past: KV | None) -> Mixed:
