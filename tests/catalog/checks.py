@@ -285,7 +285,9 @@ def _check_value(value: Any, annotation: Any, what: str) -> None:
         for item in inner:
             base = base_of(item)
             assert base is not None, f"{what} is {item!r}, which is not in the catalog"
-            assert kind_of(base) in kinds, f"{what} is a {kind_of(base).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+            assert issubclass(kind_of(base), tuple(kinds)), (
+                f"{what} is a {kind_of(base).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+            )
             for name, given in getattr(item, "keywords", {}).items():
                 assert name in option_parameters(base), f"{what} sets {name!r}, which {_title(base)} does not have"
                 _check_value(given, option_parameters(base)[name].annotation, f"{name!r} in {what}")
