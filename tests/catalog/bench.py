@@ -101,7 +101,7 @@ INFOS: dict[str, Info] = {
 }
 """The kinds of data that structures are tried with; one of them must do."""
 
-MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(1), Prefix(2), Causal() & Window(2), Window(1) | Prefix(1))
+MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(reach=1), Prefix(2), Causal() & Window(reach=2), Window(reach=1) | Prefix(1))
 
 TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24, "length": 24, "dropout": 0.0}
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
@@ -112,6 +112,7 @@ OWN_TESTS = (
     "Injection",
     "BatchNormalization",
     "LinearChain",
+    "Mask",
     "MaskingStrategy",
     "Noise",
     "Pairing",
@@ -148,10 +149,10 @@ def fill_catalog() -> dict[str, str]:
 
 
 def entries() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Slot, name and factory of everything weft itself registers."""
+    """Slot, name and factory of everything weft itself registers, each in the most specific slot that it fills."""
     for slot, named in CATALOG.items():
         for name, factory in named.items():
-            if factory.__module__.partition(".")[0] == "weft":
+            if factory.__module__.partition(".")[0] == "weft" and kind_of(factory) is slot:
                 yield slot, name, factory
 
 
@@ -483,6 +484,7 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Residual: {"": (DIM,)},
     slots.Position: {"": (DIM,)},
     slots.Score: {"equal": (DIM, DIM), "unequal": (DIM, MEMORY)},
+    slots.Mixer: {"": (DIM,)},
     slots.Attention: {"own": (DIM, DIM), "other": (DIM, MEMORY)},
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
@@ -576,6 +578,10 @@ def heads_of(position: Any) -> int:
 def _call_score(module: Any, case: Case, to: Mover) -> list[Tensor]:
     query, key = normal(3, 2, 6, case.wiring[0], seed=11), normal(3, 2, 5, case.wiring[1], seed=12)
     return [module(to(query), module.prepare(to(key)))]
+
+
+def _call_mixer(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module.mix(to(pack(vectors(), filler=0.5)), Causal(), None, None).hidden.data]
 
 
 def _call_attention(module: Any, case: Case, to: Mover) -> list[Tensor]:
@@ -680,6 +686,7 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Residual: _call_residual,
     slots.Position: _call_position,
     slots.Score: _call_score,
+    slots.Mixer: _call_mixer,
     slots.Attention: _call_attention,
     slots.Layer: _call_layer,
     slots.Embedder: _call_embedder,

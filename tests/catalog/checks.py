@@ -18,6 +18,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ from weft.core.contracts import (
     Head,
     Layer,
     LayerMix,
+    Mixer,
     Norm,
     Objective,
     Pooler,
@@ -59,8 +61,18 @@ from weft.core.contracts import (
 )
 from weft.core.example import MarkedIds, Sequences, Targets
 from weft.core.fields import Info
-from weft.core.masks import Causal, Full, Mask
-from weft.core.registry import alternatives, base_of, document, name_of, option_parameters, option_values, slot_of, wiring
+from weft.core.masks import Causal, Full, Latest, Mask
+from weft.core.registry import (
+    CATALOG,
+    alternatives,
+    base_of,
+    document,
+    name_of,
+    option_parameters,
+    option_values,
+    slot_of,
+    wiring,
+)
 from weft.core.seq import Memory, Seq
 from weft.models.text_vae import TextVAE
 
@@ -116,6 +128,7 @@ MODULES = (
     Residual,
     Position,
     Score,
+    Mixer,
     Attention,
     Layer,
     Embedder,
@@ -143,9 +156,9 @@ def check(*kinds: type, table: bool = False, when: Condition = lambda factory: T
 
 
 def checks_for(factory: Any) -> list[Check]:
-    """The checks that apply to a block: a class, a partial of one, or a composition."""
-    kind = kind_of(factory)
-    return [e.function for e in CHECKS.values() if (e.slots is None or kind in e.slots) and _applies(e, factory)]
+    """The checks that apply to a block: a class, a partial of one, or a composition. An attention is also a mixer."""
+    kinds = {base for base in kind_of(factory).__mro__ if base in CATALOG}
+    return [e.function for e in CHECKS.values() if (e.slots is None or kinds & {*e.slots}) and _applies(e, factory)]
 
 
 def _applies(entry: Entry, factory: Any) -> bool:
@@ -273,7 +286,9 @@ def _check_value(value: Any, annotation: Any, what: str) -> None:
         for item in inner:
             base = base_of(item)
             assert base is not None, f"{what} is {item!r}, which is not in the catalog"
-            assert kind_of(base) in kinds, f"{what} is a {kind_of(base).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+            assert issubclass(kind_of(base), tuple(kinds)), (
+                f"{what} is a {kind_of(base).__name__}, not a {' or '.join(k.__name__ for k in kinds)}"
+            )
             for name, given in getattr(item, "keywords", {}).items():
                 assert name in option_parameters(base), f"{what} sets {name!r}, which {_title(base)} does not have"
                 _check_value(given, option_parameters(base)[name].annotation, f"{name!r} in {what}")
@@ -551,6 +566,86 @@ def check_score(factory: Any) -> None:
         same(one, found[1:, 1:2, 2:3, 3:4], f"{case.label}: a score depends on other queries, keys, heads or rows")
 
 
+# ------------------------------------------------------------------------------------------------------------------ mixer
+
+
+def _mixer(factory: Any, dtype: torch.dtype = torch.float32) -> Mixer:
+    return Case(factory, Mixer, (DIM,), "mixer").build(dtype=dtype)
+
+
+def _masks(module: Mixer) -> list[Mask]:
+    return [mask for mask in MASKS if isinstance(mask, module.supported_masks)]
+
+
+def _refuses(module: Mixer, mask: Mask) -> bool:
+    try:
+        module.check_mask(mask)
+    except ValueError:
+        return True
+    return False
+
+
+def _decodes(factory: Any) -> bool:
+    return issubclass(Causal, _mixer(factory).supported_masks)
+
+
+@check(Mixer)
+@torch.no_grad()
+def check_mixer_padding(factory: Any) -> None:
+    """Padding is not read, on either side; nor do other rows matter."""
+    module, rows = _mixer(factory), vectors()
+    for mask in _masks(module):
+        alone = [module.mix(Seq(row[None]), mask, None, None).hidden.data[0] for row in rows]
+        for side in ("right", "left"):
+            x = pack(rows, side, filler=0.5)
+            got = unpack(module.mix(x, mask, None, None).hidden.data, x.real())
+            same_rows(got, alone, f"padding on the {side} is read under {mask}")
+
+
+@check(Mixer)
+def check_mixer_mask(factory: Any) -> None:
+    """What a mask forbids has no influence; a mask that the mixer does not support is refused."""
+    module = _mixer(factory, torch.float64)
+    real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])
+    for mask in MASKS:
+        if not isinstance(mask, module.supported_masks):
+            assert _refuses(module, mask), f"the mask {mask} is neither supported nor refused"
+            continue
+
+        def function(x_BTD: Tensor, mask: Mask = mask) -> Tensor:
+            return module.mix(Seq(x_BTD, real), mask, None, None).hidden.data
+
+        found = influence(function, normal(2, 6, DIM, seed=47, dtype=torch.float64))
+        at = Seq(torch.zeros(2, 6), real).positions()
+        allow = mask.allow(at, at)
+        inner = real[:, None, :].expand(2, 6, 6) if allow is None else allow & real[:, None, :]
+        found = found * real[:, :, None, None]  # outputs at padding mean nothing
+        no_influence(found, diagonal(2, inner), f"the mask {mask} leaks")
+
+
+@check(Mixer, when=_decodes)
+@torch.no_grad()
+def check_mixer_stepping(factory: Any) -> None:
+    """Token by token, in chunks, and after a prefill of rows of unequal length, it computes what it does in one pass."""
+    module, x = _mixer(factory), Seq(normal(3, 7, DIM, seed=48))
+    want = module.mix(x, Causal(), None, None).hidden.data
+    for edges in ((0, 1, 2, 3, 4, 5, 6, 7), (0, 4, 5, 7)):
+        past, got = None, []
+        for a, b in pairwise(edges):
+            piece = Seq(x.data[:, a:b]).mark(position=grid(3, 7)[:, a:b])
+            done = module.mix(piece, Causal() if b - a > 1 else Latest(), None, past)
+            past = done.state
+            got.append(done.hidden.data)
+        same(torch.cat(got, 1), want, f"in chunks {edges} it differs from the whole")
+    for side in ("right", "left"):
+        prompt = pack([x.data[0, :5], x.data[1, :2], x.data[2, :3]], side, filler=0.5)
+        state = module.mix(prompt, Causal(), None, None).state.select(torch.tensor([2, 0, 1, 0]))
+        token, at = torch.stack([x.data[2, 3], x.data[0, 5], x.data[1, 2], x.data[0, 5]])[:, None], torch.tensor([3, 5, 2, 5])
+        got = module.mix(Seq(token).mark(position=at[:, None]), Latest(), None, state).hidden.data[:, 0]
+        expected = torch.stack([want[2, 3], want[0, 5], want[1, 2], want[0, 5]])
+        same(got, expected, f"after a prompt padded on the {side} and a selection of rows it differs from the whole")
+
+
 # -------------------------------------------------------------------------------------------------------------- attention
 
 
@@ -672,7 +767,7 @@ def check_layer_past(factory: Any) -> None:
         for a, b in ((0, 4), (4, 5), (5, 6)):
             piece = Seq(x.data[:, a:b]).mark(position=grid(3, 6)[:, a:b])
             done = module(piece, Causal(), None, past, context)
-            past = done.kv
+            past = done.state
             got.append(done.hidden.data)
         same(torch.cat(got, 1), want, f"{case.label}: with a past it differs from the whole")
 

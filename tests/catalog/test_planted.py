@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from weft.blocks.attention.attend import attend
-from weft.blocks.attention.attend import attention_mask as allowed_by
+from weft.blocks.attention.sequence import attention_mask as allowed_by
 from weft.blocks.embedding.patch import PatchEmbedder
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Activation, FeedForward, LayerOutput, Norm, Structure
+from weft.core.contracts import Activation, FeedForward, LayerOutput, Mixed, Norm, Structure
 from weft.core.example import Example, Targets
 from weft.core.fields import Field, Info
 from weft.core.loss import Loss
@@ -47,8 +47,10 @@ from .toys import (
     Picker,
     PlainLayer,
     Rescale,
+    RunningMean,
     Slope,
     Speaks,
+    Sums,
     Tokens,
     ToyEncoder,
     ToyLanguageModel,
@@ -453,6 +455,45 @@ class CountsPadding(Speaks):
         return seen_B + x.width
 
 
+class SumsPadding(RunningMean):
+    """Padding counts as a position."""
+
+    def real(self, x: Seq) -> Tensor:
+        return torch.ones_like(x.real())
+
+
+class MixesAhead(RunningMean):
+    """A position also gets the next one."""
+
+    def output(self, mean_BTD: Tensor) -> Tensor:
+        return mean_BTD + mean_BTD.roll(-1, 1)
+
+
+class AcceptsEveryMask(RunningMean):
+    """It ignores masks instead of refusing them."""
+
+    def check_mask(self, mask: Mask) -> None:
+        pass
+
+
+class LosesState(RunningMean):
+    """The state before the first token, at every step."""
+
+    def forward(self, x: Seq, mask: Mask, position: Any = None, past: Sums | None = None) -> Mixed:
+        return super().forward(x, mask, position, None)
+
+
+class FirstRows(Sums):
+    """A selection keeps the rows in their old order."""
+
+    def select(self, rows: Tensor) -> FirstRows:
+        return FirstRows(*(value[torch.arange(len(rows)) % len(value)] for value in (self.sum_BD, self.count_B)))
+
+
+class KeepsRows(RunningMean):
+    state = FirstRows
+
+
 class Stale(Speaks):
     """The cache forgets the newest token."""
 
@@ -756,6 +797,11 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_position, Slope, Absolute),
     (checks.check_score, Bilinear, Unscaled),
     (checks.check_score, Bilinear, Normalized),
+    (checks.check_mixer_padding, RunningMean, SumsPadding),
+    (checks.check_mixer_mask, RunningMean, MixesAhead),
+    (checks.check_mixer_mask, RunningMean, AcceptsEveryMask),
+    (checks.check_mixer_stepping, RunningMean, LosesState),
+    (checks.check_mixer_stepping, RunningMean, KeepsRows),
     (checks.check_attention_padding, OneHead, ReadsPadding),
     (checks.check_attention_mask, OneHead, IgnoresMask),
     (checks.check_attention_mask, OneHead, LooksAhead),
@@ -857,6 +903,7 @@ def test_every_check_can_turn_red(name: str) -> None:
         Add,
         Slope,
         Bilinear,
+        RunningMean,
         Watched,
         PlainLayer,
         Tokens,

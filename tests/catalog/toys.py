@@ -28,6 +28,8 @@ from weft.core.contracts import (
     Head,
     Layer,
     LayerOutput,
+    Mixed,
+    Mixer,
     Norm,
     Objective,
     Pooler,
@@ -122,10 +124,49 @@ class Bilinear(Score):
         return query_BHTK @ key_BHSK.transpose(-1, -2)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Sum and number of the real positions so far."""
+
+    sum_BD: Tensor
+    count_B: Tensor
+
+    def select(self, rows: Tensor) -> Sums:
+        return type(self)(self.sum_BD[rows], self.count_B[rows])
+
+
+class RunningMean(Mixer):
+    """The mean of a position and those before it, of mapped vectors."""
+
+    supported_masks = (Causal,)
+    state: type[Sums] = Sums
+
+    def __init__(self, dim: int):
+        super().__init__(dim)
+        self.map = nn.Linear(dim, dim)
+
+    def real(self, x: Seq) -> Tensor:
+        return x.real()
+
+    def forward(self, x: Seq, mask: Mask, position: Position | None = None, past: Sums | None = None) -> Mixed:
+        self.check_mask(mask)
+        real_BT = self.real(x)
+        added_BTD = self.map(x.data).masked_fill(~real_BT[:, :, None], 0.0)
+        sum_BTD, count_BT = added_BTD.cumsum(1), real_BT.long().cumsum(1)
+        if past is not None:
+            sum_BTD, count_BT = sum_BTD + past.sum_BD[:, None], count_BT + past.count_B[:, None]
+        mean_BTD = sum_BTD / count_BT.clamp(min=1)[:, :, None]
+        return Mixed(x.with_data(self.output(mean_BTD)), self.state(sum_BTD[:, -1], count_BT[:, -1]))
+
+    def output(self, mean_BTD: Tensor) -> Tensor:
+        return mean_BTD
+
+
 class OneHead(Attention):
     """Attention with one head, written out."""
 
-    def __init__(self, dim: int, memory: int):
+    def __init__(self, dim: int, memory: int | None = None):
+        memory = dim if memory is None else memory
         super().__init__(dim, memory)
         self.query, self.key, self.value = nn.Linear(dim, dim), nn.Linear(memory, dim), nn.Linear(memory, dim)
 
@@ -259,7 +300,7 @@ class Speaks(Decoder):
         here = Seq(x.data, x.mask)
         here = here.mark(position=state.seen_B[:, None] + here.positions())
         out = self.inner(self.placed(here), Causal(), None, state.past, state.context)
-        return Decoded(x.with_data(out.hidden.data), self.state(out.kv, state.context, self.advance(state.seen_B, x)))
+        return Decoded(x.with_data(out.hidden.data), self.state(out.state, state.context, self.advance(state.seen_B, x)))
 
     def advance(self, seen_B: Tensor, x: Seq) -> Tensor:
         return seen_B + x.lengths()

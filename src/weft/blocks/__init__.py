@@ -2,10 +2,11 @@
 
 from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
 from weft.blocks.attention.alignment import AlignmentAttention
-from weft.blocks.attention.attend import attend, attend_sequence, record_attention
+from weft.blocks.attention.attend import attend, record_attention
 from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.blocks.attention.position import RelativePositionBias, RotaryPosition
 from weft.blocks.attention.score import AdditiveScore, DotScore, GeneralScore, ScaledDotScore
+from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.dense import Dense

@@ -61,15 +61,16 @@ def slot(cls: type[T]) -> type[T]:
 
 
 def block(name: str) -> Callable[[type[T]], type[T]]:
-    """Register a class under ``name`` in the slot it inherits from."""
+    """Register a class under ``name`` in the slots it inherits from: every attention is also a mixer."""
 
     def add(cls: type[T]) -> type[T]:
-        kind = next((base for base in cls.__mro__ if base in CATALOG), None)
-        if kind is None:
+        kinds = [base for base in cls.__mro__ if base in CATALOG]
+        if not kinds:
             raise TypeError(f"{cls.__name__} inherits from no slot (slots: {', '.join(sorted(s.__name__ for s in CATALOG))})")
-        if wiring(cls) != wiring(kind):
-            raise TypeError(f"{cls.__name__}: wiring is {wiring(cls)}, but slot {kind.__name__} has {wiring(kind)}")
-        _register(kind, name, cls)
+        if wiring(cls) != wiring(kinds[0]):
+            raise TypeError(f"{cls.__name__}: wiring is {wiring(cls)}, but slot {kinds[0].__name__} has {wiring(kinds[0])}")
+        for kind in reversed(kinds):  # the most specific one is the slot that the class belongs to
+            _register(kind, name, cls)
         return cls
 
     return add
@@ -108,8 +109,10 @@ def _register(kind: type, name: str, factory: Callable[..., Any]) -> None:
 
 def unregister(factory: Callable[..., Any]) -> None:
     """Remove a block from the catalog, for tests that register their own."""
-    kind, name = _NAMES.pop(factory)
-    del CATALOG[kind][name]
+    _, name = _NAMES.pop(factory)
+    for entries in CATALOG.values():
+        if entries.get(name) is factory:
+            del entries[name]
 
 
 def slot_of(annotation: Any) -> type | None:

@@ -7,11 +7,15 @@ N gathered rows.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+_MIN_CAPACITY = 32
+"""Number of positions of the smallest cache."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,56 @@ class Seq:
         return replace(self, data=self.data.to(device), mask=mask, marks={k: v.to(device) for k, v in self.marks.items()})
 
 
+class _Cache:
+    """Memory for keys and values that grows geometrically; the first ``used`` positions are written.
+
+    Args:
+        kv: Keys and values that it starts with.
+        capacity: Number of positions.
+    """
+
+    def __init__(self, kv: KV, capacity: int):
+        self.used = kv.width
+        self.key, self.value = _with_room(kv.key, 2, capacity), _with_room(kv.value, 2, capacity)
+        self.position = _with_room(kv.position, 1, capacity)
+        self.mask = None if kv.mask is None else _with_room(kv.mask, 1, capacity)
+
+    @property
+    def capacity(self) -> int:
+        return self.key.shape[2]
+
+    def filled(self) -> KV:
+        """The keys and values that are written, without a copy."""
+        mask = None if self.mask is None else self.mask[:, : self.used]
+        return KV(self.key[:, :, : self.used], self.value[:, :, : self.used], mask, self.position[:, : self.used], self)
+
+    def append(self, new: KV) -> KV:
+        """Write keys and values in place."""
+        at = slice(self.used, self.used + new.width)
+        self.key[:, :, at], self.value[:, :, at], self.position[:, at] = new.key, new.value, new.position
+        if self.mask is None and new.mask is not None:
+            self.mask = torch.ones_like(self.position, dtype=torch.bool)
+        if self.mask is not None:
+            self.mask[:, at] = new.real()
+        self.used = at.stop
+        return self.filled()
+
+    def select(self, rows: Tensor) -> _Cache:
+        chosen = copy.copy(self)
+        chosen.key, chosen.value, chosen.position = self.key[rows], self.value[rows], self.position[rows]
+        chosen.mask = None if self.mask is None else self.mask[rows]
+        return chosen
+
+
+def _with_room(x: Tensor, dim: int, capacity: int) -> Tensor:
+    """A larger tensor that starts with ``x``; the rest is not initialized."""
+    shape = list(x.shape)
+    shape[dim] = capacity
+    room = x.new_empty(shape)
+    room.narrow(dim, 0, x.shape[dim]).copy_(x)
+    return room
+
+
 @dataclass(frozen=True)
 class KV:
     """Keys and values: a decoding cache, a cross-attention memory, a latent vector, or a prefix.
@@ -109,12 +163,14 @@ class KV:
         value: B x H x S x K.
         mask: B x S, True = real; None = all real.
         position: B x S, the position that each key stands for.
+        cache: Memory that they are stored in, with room for more; None = memory of their own.
     """
 
     key: Tensor
     value: Tensor
     mask: Tensor | None
     position: Tensor
+    cache: _Cache | None = field(default=None, repr=False, compare=False)
 
     @property
     def width(self) -> int:
@@ -126,16 +182,24 @@ class KV:
         return torch.ones(self.position.shape, dtype=torch.bool, device=self.key.device)
 
     def join(self, new: KV) -> KV:
-        """These keys and values followed by ``new``."""
-        mask = None if self.mask is None and new.mask is None else torch.cat([self.real(), new.real()], 1)
-        return KV(
-            torch.cat([self.key, new.key], 2),
-            torch.cat([self.value, new.value], 2),
-            mask,
-            torch.cat([self.position, new.position], 1),
-        )
+        """These keys and values followed by ``new``. Without gradients, ``new`` is written behind them in place."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            mask = None if self.mask is None and new.mask is None else torch.cat([self.real(), new.real()], 1)
+            return KV(
+                torch.cat([self.key, new.key], 2),
+                torch.cat([self.value, new.value], 2),
+                mask,
+                torch.cat([self.position, new.position], 1),
+            )
+        total, cache = self.width + new.width, self.cache
+        # another state that was made from these may have written behind them
+        if cache is None or cache.used != self.width or cache.capacity < total:
+            cache = _Cache(self, max(2 * total, _MIN_CAPACITY))
+        return cache.append(new)
 
     def select(self, rows: Tensor) -> KV:
+        if self.cache is not None and self.cache.used == self.width:
+            return self.cache.select(rows).filled()
         mask = None if self.mask is None else self.mask[rows]
         return KV(self.key[rows], self.value[rows], mask, self.position[rows])
 

@@ -83,7 +83,7 @@ def test_invalid_options_and_unsupported_masks_are_rejected():
     with pytest.raises(ValueError, match="dilations is empty"):
         CNN(4, dilations=[])
     with pytest.raises(ValueError, match="CNN does not support the mask Window; supported: Full, Causal"):
-        CNN(4)(Seq(torch.ones(1, 2, 4)), Window(1))
+        CNN(4)(Seq(torch.ones(1, 2, 4)), Window(reach=1))
 
 
 def test_residual_applies_dropout():

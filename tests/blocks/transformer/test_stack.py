@@ -87,7 +87,7 @@ def test_encoder_without_positions_is_permutation_equivariant():
     assert not torch.allclose(rotary(Seq(data[:, order])).data, rotary(Seq(data)).data[:, order], atol=1e-3)
 
 
-@pytest.mark.parametrize("mask", [Full(), Causal(), Window(1)], ids=str)
+@pytest.mark.parametrize("mask", [Full(), Causal(), Window(reach=1)], ids=str)
 @pytest.mark.parametrize("flip", [False, True])
 def test_padding_does_not_change_the_output_under_any_mask(mask, flip):
     encoder, data = Transformer(8), torch.randn(2, 5, 8)
@@ -99,7 +99,7 @@ def test_padding_does_not_change_the_output_under_any_mask(mask, flip):
 
 
 def test_receptive_field_of_one_layer_is_the_mask():
-    for mask in (Causal(), Window(1), Causal() & Window(2)):
+    for mask in (Causal(), Window(reach=1), Causal() & Window(reach=2)):
         encoder, data, way = Transformer(8, layers=1), torch.randn(1, 5, 8), torch.randn(8)
         jacobian = torch.autograd.functional.jacobian(lambda x, e=encoder, m=mask, way=way: e(Seq(x), m).data @ way, data)
         assert isinstance(jacobian, torch.Tensor)

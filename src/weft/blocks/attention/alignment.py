@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from weft.blocks.activation import Identity
-from weft.blocks.attention.attend import attend_sequence
 from weft.blocks.attention.score import AdditiveScore
+from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask
@@ -37,7 +37,8 @@ class AlignmentAttention(Attention):
 
     heads = 1
 
-    def __init__(self, dim: int, memory: int, *, score: Build[Score] = AdditiveScore, dropout: Dropout = 0.0):
+    def __init__(self, dim: int, memory: int | None = None, *, score: Build[Score] = AdditiveScore, dropout: Dropout = 0.0):
+        memory = dim if memory is None else memory
         super().__init__(dim, memory)
         self.score, self.dropout = score(dim, memory), dropout
         self.out = Identity() if memory == dim else Linear(memory, dim)

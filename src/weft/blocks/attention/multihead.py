@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from weft.blocks.attention.attend import attend_sequence
 from weft.blocks.attention.score import ScaledDotScore
+from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.linear import Linear
 from weft.core.contracts import Attention, Position, Score
 from weft.core.masks import Mask
@@ -21,11 +23,14 @@ class MultiHeadAttention(Attention):
 
     y = Wo [head_1; ...; head_H],  head_h = sum_s softmax_s(score(Wq_h x, Wk_h m_s)) Wv_h m_s
 
-    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
+    Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; grouped queries: Ainslie et al. 2023, https://arxiv.org/abs/2305.13245
 
     Args:
         heads: Number of heads H.
         head_dim: Size of each head; None = dim / heads.
+        kv_heads: Number of heads of keys and values, each shared by heads / kv_heads query heads: grouped-query attention, with 1
+            multi-query attention; None = heads.
+        tied: Projections with the same weights: of queries and keys, or of queries, keys and values.
         score: Alignment score between a query and a key of a head.
         bias: Whether the query, key, value and output projections have a bias.
         dropout: Dropout probability of the attention weights.
@@ -41,45 +46,59 @@ class MultiHeadAttention(Attention):
     def __init__(
         self,
         dim: int,
-        memory: int,
+        memory: int | None = None,
         *,
         heads: Heads = 4,
         head_dim: Dim | None = None,
+        kv_heads: Heads | None = None,
+        tied: Literal["none", "query-key", "query-key-value"] = "none",
         score: Build[Score] = ScaledDotScore,
         bias: bool = True,
         dropout: Dropout = 0.0,
     ):
+        memory = dim if memory is None else memory
         super().__init__(dim, memory)
         if head_dim is None and dim % heads:
             raise ValueError(f"dim {dim} is not divisible by {heads} heads; change dim or heads, or set head_dim")
         head_dim = dim // heads if head_dim is None else head_dim
-        self.heads, self.dropout = heads, dropout
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads % kv_heads:
+            raise ValueError(f"heads is {heads}, but must be a multiple of kv_heads, which is {kv_heads}")
+        if tied != "none" and (memory != dim or kv_heads != heads):
+            raise ValueError(
+                f"tied is {tied}, which needs keys with the size and the number of heads of the queries, but they have size "
+                f"{memory} instead of {dim} and {kv_heads} heads instead of {heads}; set tied to none"
+            )
+        self.heads, self.kv_heads, self.dropout = heads, kv_heads, dropout
         self.query = Linear(dim, heads * head_dim, bias)
-        self.key = Linear(memory, heads * head_dim, bias)
-        self.value = Linear(memory, heads * head_dim, bias)
+        self.key = Linear(memory, kv_heads * head_dim, bias) if tied == "none" else None
+        self.value = Linear(memory, kv_heads * head_dim, bias) if tied != "query-key-value" else None
         self.out = Linear(heads * head_dim, dim, bias)
         self.score = score(head_dim, head_dim)
 
     def project(self, memory: Seq, position: Position | None = None) -> KV:
         position_BS = memory.positions()
-        key_BHSK = self._split(self.key(memory.data))
+        key_BGSK = self._split((self.key or self.query)(memory.data), self.kv_heads)
+        value_BGSK = self._split((self.value or self.query)(memory.data), self.kv_heads)
         if position is not None:
-            key_BHSK = position.rotate(key_BHSK, position_BS)
-        return KV(self.score.prepare(key_BHSK), self._split(self.value(memory.data)), memory.mask, position_BS)
+            key_BGSK = position.rotate(key_BGSK, position_BS)
+        return KV(self.score.prepare(key_BGSK), value_BGSK, memory.mask, position_BS)
 
     def as_kv(self, x_BSD: Tensor) -> KV:
-        if x_BSD.shape[-1] != self.value.out_features:
+        head_dim = self.query.out_features // self.heads
+        if x_BSD.shape[-1] != self.kv_heads * head_dim:
             raise ValueError(
-                f"vectors of size {x_BSD.shape[-1]} cannot be keys and values of {self.heads} heads of size "
-                f"{self.value.out_features // self.heads}; leave head_dim unset"
+                f"vectors of size {x_BSD.shape[-1]} cannot be keys and values of {self.kv_heads} heads of size {head_dim}; leave "
+                "head_dim and kv_heads unset"
             )
-        x_BHSK = self._split(x_BSD)
+        x_BHSK = self._split(x_BSD, self.kv_heads)
         return KV(self.score.prepare(x_BHSK), x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
-        query_BHTK = self._split(self.query(query.data))
+        query_BHTK = self._split(self.query(query.data), self.heads)
         out_BHTK = attend_sequence(self, self.score, query_BHTK, query, kv, mask, position, self.dropout)
         return query.with_data(self.out(out_BHTK.transpose(1, 2).flatten(2)))
 
-    def _split(self, x_BTD: Tensor) -> Tensor:
-        return x_BTD.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    @staticmethod
+    def _split(x_BTD: Tensor, heads: int) -> Tensor:
+        return x_BTD.unflatten(-1, (heads, -1)).transpose(1, 2)

@@ -108,6 +108,8 @@ class RelativePositionBias(Position):
 class _PrecomputedBias(Position):
     """A bias that was computed once for all layers of a forward pass."""
 
+    dense = True
+
     def __init__(self, bias_BHTS: Tensor):
         super().__init__(0)
         self.bias_BHTS = bias_BHTS

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any, cast
 
 from torch import Tensor
 
 from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.blocks.transformer.feedforward import PositionwiseFeedForward
 from weft.blocks.transformer.residual import PreNorm
-from weft.core.contracts import Attention, FeedForward, Layer, LayerOutput, Position, Residual
+from weft.core.contracts import Attention, FeedForward, Layer, LayerOutput, Mixer, Position, Residual
 from weft.core.masks import Full, Mask
 from weft.core.registry import Build, block
 from weft.core.seq import KV, Memory, Seq
@@ -17,7 +18,7 @@ from weft.core.seq import KV, Memory, Seq
 
 @block("transformer-layer")
 class TransformerLayer(Layer):
-    """Transformer layer: self-attention, cross-attention if there is a memory, and a feed-forward network, each with a residual.
+    """Transformer layer: a token mixer, cross-attention if there is a memory, and a feed-forward network, each with a residual.
 
     x <- r1(x, mixer);  x <- r2(x, context);  x <- r3(x, feedforward)
 
@@ -26,10 +27,12 @@ class TransformerLayer(Layer):
     Vaswani et al. 2017, https://arxiv.org/abs/1706.03762
 
     Args:
-        mixer: Self-attention.
+        mixer: Self-attention, or another token mixer.
+        mask: Restriction of the mixer, in addition to the mask of the encoder or decoder; None = none.
         feedforward: Position-wise feed-forward network.
         residual: Residual connection around each sub-layer.
-        context: Cross-attention over the memory; None = the same as mixer. Only built if there is a memory.
+        context: Cross-attention over the memory; None = as mixer, or multihead where that is no attention. Only built if there
+            is a memory.
 
     Example:
         >>> import torch
@@ -43,17 +46,20 @@ class TransformerLayer(Layer):
         dim: int,
         memory: int | None,
         *,
-        mixer: Build[Attention] = MultiHeadAttention,
+        mixer: Build[Mixer] = MultiHeadAttention,
+        mask: Build[Mask] | None = None,
         feedforward: Build[FeedForward] = PositionwiseFeedForward,
         residual: Build[Residual] = PreNorm,
         context: Build[Attention] | None = None,
     ):
         super().__init__(dim, memory)
-        self.mixer, self.mixer_residual = mixer(dim, dim), residual(dim)
+        self.mixer, self.mixer_residual = mixer(dim), residual(dim)
+        self.mask = None if mask is None else mask()
         self.heads = self.mixer.heads
         self.context = self.context_residual = None
         if memory is not None:
-            self.context, self.context_residual = (context or mixer)(dim, memory), residual(dim)
+            attention = context or (mixer if isinstance(self.mixer, Attention) else MultiHeadAttention)
+            self.context, self.context_residual = cast(Build[Attention], attention)(dim, memory), residual(dim)
         self.feedforward, self.feedforward_residual = feedforward(dim), residual(dim)
 
     def project(self, memory: Memory) -> KV:
@@ -66,15 +72,20 @@ class TransformerLayer(Layer):
     def as_kv(self, x_BSD: Tensor) -> KV:
         return self.mixer.as_kv(x_BSD)
 
-    def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
-        kv = past
+    def check_mask(self, mask: Mask) -> None:
+        self.mixer.check_mask(self._own(mask))
+
+    def _own(self, mask: Mask) -> Mask:
+        return mask if self.mask is None else mask & self.mask
+
+    def forward(self, x: Seq, mask: Mask, position: Position | None, past: Any, context: KV | None) -> LayerOutput:
+        state: Any = None
 
         def mix(x_BTD: Tensor) -> Tensor:
-            nonlocal kv
-            own = x.with_data(x_BTD)
-            new = self.mixer.project(own, position)
-            kv = new if past is None else past.join(new)
-            return self.mixer(own, kv, mask, position).data
+            nonlocal state
+            mixed = self.mixer.mix(x.with_data(x_BTD), self._own(mask), position, past)
+            state = mixed.state
+            return mixed.hidden.data
 
         h_BTD = self.mixer_residual(x.data, mix)
         if self.context is not None and self.context_residual is not None:
@@ -83,5 +94,4 @@ class TransformerLayer(Layer):
             attention, memory = self.context, context
             h_BTD = self.context_residual(h_BTD, lambda y_BTD: attention(x.with_data(y_BTD), memory, Full()).data)
         h_BTD = self.feedforward_residual(h_BTD, self.feedforward)
-        assert kv is not None  # set by mix, which the residual has called
-        return LayerOutput(x.with_data(h_BTD), kv)
+        return LayerOutput(x.with_data(h_BTD), state)

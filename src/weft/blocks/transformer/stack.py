@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,18 +13,18 @@ from weft.blocks.attention.position import RotaryPosition
 from weft.blocks.norm import LayerNorm
 from weft.blocks.transformer.layer import TransformerLayer
 from weft.core.contracts import Decoder, Encoder, Layer, LayerMix, Norm, Position
-from weft.core.masks import Causal, Full, Mask
+from weft.core.masks import Causal, Full, Latest, Mask
 from weft.core.options import Layers
 from weft.core.registry import Build, block
-from weft.core.seq import KV, Decoded, Memory, Seq
+from weft.core.seq import KV, Decoded, Memory, Seq, State
 
 
 @dataclass(frozen=True)
 class StackOutput:
-    """Output of a stack: its input and the hidden states of every layer, and the keys and values of each layer."""
+    """Output of a stack: its input and the hidden states of every layer, and the state of each layer's mixer."""
 
     states: list[Seq]
-    past: tuple[KV, ...]
+    past: tuple[Any, ...]
 
 
 class Stack(nn.Module):
@@ -70,6 +70,11 @@ class Stack(nn.Module):
                     "same number, or position.heads to 1 for a bias that all heads share"
                 )
 
+    def check_mask(self, mask: Mask) -> None:
+        """Raise ValueError for a mask that a layer would ignore."""
+        for layer in self.layers:
+            cast(Layer, layer).check_mask(mask)
+
     def applied_layers(self) -> list[nn.Module]:
         """The layers in the order in which they are applied, repeated ones several times."""
         if self.repeats is None:
@@ -77,24 +82,24 @@ class Stack(nn.Module):
         return [layer for layer, times in zip(self.layers, self.repeats, strict=True) for _ in range(times)]
 
     def forward(
-        self, x: Seq, mask: Mask, past: Sequence[KV | None] | None = None, context: Sequence[KV | None] | None = None
+        self, x: Seq, mask: Mask, past: Sequence[Any] | None = None, context: Sequence[KV | None] | None = None
     ) -> StackOutput:
         layers = self.applied_layers()
         none = [None] * len(layers)
-        states, kvs, position = [x], [], self.position
+        states, after, position = [x], [], self.position
         if position is not None:
-            position = position.at(x.positions(), past[0] if past else None)
+            position = position.at(x.positions(), next((kv for kv in past or () if isinstance(kv, KV)), None))
         for layer, layer_past, layer_context in zip(layers, past or none, context or none, strict=True):
             output = layer(states[-1], mask, position, layer_past, layer_context)
             states.append(output.hidden)
-            kvs.append(output.kv)
+            after.append(output.state)
         if self.norm is not None:
             states[-1] = x.with_data(self.norm(states[-1].data))
-        return StackOutput(states, tuple(kvs))
+        return StackOutput(states, tuple(after))
 
 
 class StackEncoder(Encoder):
-    """Encoder over a stack of layers, with an optional combination of their hidden states. Supports every mask."""
+    """Encoder over a stack of layers, with an optional combination of their hidden states. Supports the masks of its mixers."""
 
     supported_masks = (Mask,)
 
@@ -104,7 +109,7 @@ class StackEncoder(Encoder):
         self.layer_mix = None if layer_mix is None else layer_mix(dim, states)
 
     def states(self, x: Seq, mask: Mask = Full()) -> list[Seq]:
-        self.check_mask(mask)
+        self.stack.check_mask(mask)
         states = self.stack(x, mask).states
         return states if self.layer_mix is None else [*states, self.layer_mix(states)]
 
@@ -185,14 +190,14 @@ class SharedTransformer(StackEncoder):
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Decoding state: keys and values of every layer, those of the memory, and the number of real tokens seen in each row."""
+    """Decoding state: the state of every layer's mixer, keys and values of the memory, and the number of real tokens seen."""
 
-    past: tuple[KV | None, ...]
+    past: tuple[State | None, ...]
     context: tuple[KV | None, ...]
     seen_B: Tensor
 
     def select(self, rows: Tensor) -> TransformerState:
-        past = tuple(None if kv is None else kv.select(rows) for kv in self.past)
+        past = tuple(None if state is None else state.select(rows) for state in self.past)
         context = tuple(None if kv is None else kv.select(rows) for kv in self.context)
         return TransformerState(past, context, self.seen_B[rows])
 
@@ -239,18 +244,19 @@ class TransformerDecoder(Decoder):
         return tuple(replace(cast(Layer, layer).as_kv(x_BD[:, None]), mask=mask_B[:, None]) for layer, x_BD, mask_B in vectors)
 
     def forward(self, x: Seq, memory: Memory | None = None, mask: Mask = Causal()) -> Decoded:
+        self.stack.check_mask(mask)
         return Decoded(self.stack(x, mask, self._past(memory), self._context(memory)).states[-1])
 
     def start(self, memory: Memory | None, rows: int) -> TransformerState:
         device = next(self.parameters()).device
+        self.stack.check_mask(Causal())
         seen_B = torch.zeros(rows, dtype=torch.long, device=device)
         return TransformerState(self._past(memory), self._context(memory), seen_B)
 
     def step(self, x: Seq, state: TransformerState) -> Decoded:
         if "position" not in x.marks:
             x = x.mark(position=state.seen_B[:, None] + x.positions())
-        # A single new token attends to all earlier ones, so no causal mask is needed.
-        mask = Full() if x.width == 1 else Causal()
+        mask = Latest() if x.width == 1 else Causal()
         output = self.stack(x, mask, state.past, state.context)
         return Decoded(output.states[-1], TransformerState(output.past, state.context, state.seen_B + x.lengths()))
 

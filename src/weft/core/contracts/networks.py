@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from weft.core.contracts.seq_module import SeqModule
 from weft.core.fields import Field
-from weft.core.masks import Causal, Full, Mask
+from weft.core.masks import Causal, Full, Mask, check_mask
 from weft.core.registry import slot
 from weft.core.seq import KV, Decoded, Memory, Seq, State
 
@@ -60,9 +60,7 @@ class Encoder(SeqModule, ABC):
 
     def check_mask(self, mask: Mask) -> None:
         """Raise ValueError for a mask that the encoder would ignore."""
-        if not isinstance(mask, self.supported_masks):
-            known = ", ".join(m.__name__ for m in self.supported_masks)
-            raise ValueError(f"{type(self).__name__} does not support the mask {type(mask).__name__}; supported: {known}")
+        check_mask(self, mask)
 
 
 @slot

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from weft.core.contracts.seq_module import SeqModule
 from weft.core.fields import Field
-from weft.core.masks import Mask
+from weft.core.masks import Mask, check_mask
 from weft.core.registry import slot
-from weft.core.seq import KV, Memory, Seq
+from weft.core.seq import KV, Memory, Seq, State
 
 
 @slot
@@ -108,6 +109,8 @@ class Position(nn.Module, ABC):
 
     heads: int = 0
     """Number of heads that ``bias`` has; 0 = it fits any number of heads."""
+    dense: bool = False
+    """Whether ``bias`` is known only for the whole sequence, not for any queries and keys."""
 
     def __init__(self, dim: int):
         super().__init__()
@@ -146,35 +149,77 @@ class Score(nn.Module, ABC):
         """B x H x T x S scores of prepared keys."""
 
 
+@dataclass(frozen=True)
+class Mixed:
+    """Output of a mixer: hidden states, and the state after the last real token of each row."""
+
+    hidden: Seq
+    state: State
+
+
 @slot
-class Attention(SeqModule, ABC):
-    """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``."""
+class Mixer(SeqModule, ABC):
+    """How the positions of a sequence exchange information: self-attention, a convolution, a recurrence.
 
+    A mixer runs over a whole sequence (``past`` is None) or over the next tokens after a state. Both give the same outputs, so
+    incremental decoding equals the full pass. Padding, on either side, changes neither outputs nor states.
+    """
+
+    supported_masks: ClassVar[tuple[type[Mask], ...]] = (Mask,)
+    """The masks that it honors."""
     heads: int = 0
-    """Number of heads; 0 = unknown."""
+    """Number of heads of its attention weights; 0 = none, or unknown."""
 
-    def __init__(self, dim: int, memory: int):
+    def __init__(self, dim: int):
         super().__init__()
 
     @abstractmethod
-    def project(self, memory: Seq, position: Position | None = None) -> KV:
-        """Keys and values of a memory: computed once, used by many queries."""
+    def forward(self, x: Seq, mask: Mask, position: Position | None = None, past: Any = None) -> Mixed:
+        """Args: position: position encoding of the stack. past: state after the tokens before ``x``; None = there are none."""
+
+    def mix(self, x: Seq, mask: Mask, position: Position | None, past: Any) -> Mixed:
+        """What layers call: ``forward``, except in attention, whose ``forward`` takes the keys and values too."""
+        return self(x, mask, position, past)
 
     def as_kv(self, x_BSD: Tensor) -> KV:
         """Vectors used directly as keys and values, without projections, at positions without a token."""
         raise ValueError(f"{type(self).__name__} cannot use vectors as keys and values; use the mixer multihead")
 
+    def check_mask(self, mask: Mask) -> None:
+        """Raise ValueError for a mask that the mixer would ignore."""
+        check_mask(self, mask)
+
+
+@slot
+class Attention(Mixer):
+    """Attention from queries of size ``dim`` to a sequence of vectors of size ``memory``; over its own sequence, a mixer."""
+
+    def __init__(self, dim: int, memory: int | None = None):
+        super().__init__(dim)
+
     @abstractmethod
-    def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
+    def project(self, memory: Seq, position: Position | None = None) -> KV:
+        """Keys and values of a memory: computed once, used by many queries."""
+
+    @abstractmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]  layers call mix, which has the signature of mixers
+        self, query: Seq, kv: KV, mask: Mask, position: Position | None = None
+    ) -> Seq:
         """The attention output for each query."""
+
+    def mix(self, x: Seq, mask: Mask, position: Position | None, past: KV | None) -> Mixed:
+        """Self-attention; the state is the keys and values of all tokens so far."""
+        kv = self.project(x, position)
+        kv = kv if past is None else past.join(kv)
+        return Mixed(self(x, kv, mask, position), kv)
 
 
 @dataclass(frozen=True)
 class LayerOutput:
-    """Hidden states of a layer, and the keys and values of its own sequence, past included."""
+    """Hidden states of a layer, and the state of its mixer after the last token, past included."""
 
     hidden: Seq
-    kv: KV
+    state: State
 
 
 @slot
@@ -182,7 +227,7 @@ class Layer(SeqModule, ABC):
     """One layer of a stack. ``memory`` is the vector size of the memory it attends to, or None without cross-attention."""
 
     heads: int = 0
-    """Number of heads of its self-attention; 0 = unknown."""
+    """Number of heads of its self-attention; 0 = none, or unknown."""
 
     def __init__(self, dim: int, memory: int | None):
         super().__init__()
@@ -195,9 +240,12 @@ class Layer(SeqModule, ABC):
         """Vectors as keys and values of the layer's own sequence, before its first token."""
         raise ValueError(f"{type(self).__name__} cannot attend to vectors before the first token")
 
+    def check_mask(self, mask: Mask) -> None:
+        """Raise ValueError for a mask that the layer would ignore."""
+
     @abstractmethod
-    def forward(self, x: Seq, mask: Mask, position: Position | None, past: KV | None, context: KV | None) -> LayerOutput:
-        """Args: past: keys and values of earlier tokens. context: projected memory for cross-attention."""
+    def forward(self, x: Seq, mask: Mask, position: Position | None, past: Any, context: KV | None) -> LayerOutput:
+        """Args: past: state of the mixer after earlier tokens. context: projected memory for cross-attention."""
 
 
 @slot
