@@ -591,7 +591,16 @@ def _call_attention(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
     context = module.project(to(memories(case)[1])) if case.wiring[1] else None
-    return [module(to(pack(vectors(), filler=0.5)), Full(), None, None, context).hidden.data]
+    return [module(to(pack(vectors(), filler=0.5)), widest_mask(module), None, None, context).hidden.data]
+
+
+def widest_mask(layer: Any) -> Mask:
+    """Full, or Causal for a layer that does not support it."""
+    try:
+        layer.check_mask(Full())
+    except ValueError:
+        return Causal()
+    return Full()
 
 
 def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:

@@ -98,6 +98,7 @@ from .bench import (
     to_model,
     unpack,
     vectors,
+    widest_mask,
     with_dropout,
     with_marks,
 )
@@ -744,7 +745,7 @@ def check_layer_padding(factory: Any) -> None:
 
         def run(x: Seq, memory: Memory | None, module: Any = module) -> Tensor:
             context = None if memory is None else module.project(memory)
-            return module(x, Full(), None, None, context).hidden.data
+            return module(x, widest_mask(module), None, None, context).hidden.data
 
         alone = [run(Seq(row[None]), None if seen is None else Memory((Seq(seen[i][None]),)))[0] for i, row in enumerate(rows)]
         for side in ("right", "left"):

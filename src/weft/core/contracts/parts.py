@@ -20,6 +20,9 @@ from weft.core.seq import KV, Memory, Seq, State
 class Activation(nn.Module, ABC):
     """An element-wise activation function."""
 
+    nonnegative: ClassVar[bool] = False
+    """Whether its outputs are never negative, as feature maps of linear attention must be."""
+
     def __init__(self):
         super().__init__()
 
