@@ -577,7 +577,7 @@ def heads_of(position: Any) -> int:
 
 def _call_score(module: Any, case: Case, to: Mover) -> list[Tensor]:
     query, key = normal(3, 2, 6, case.wiring[0], seed=11), normal(3, 2, 5, case.wiring[1], seed=12)
-    return [module(to(query), module.prepare(to(key)))]
+    return [module(to(query), module.prepare(to(key), to(grid(3, 5))))]
 
 
 def _call_mixer(module: Any, case: Case, to: Mover) -> list[Tensor]:

@@ -555,12 +555,12 @@ def check_score(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         query, key = normal(2, 3, 4, case.wiring[0], seed=31), normal(2, 3, 5, case.wiring[1], seed=32)
-        found = module(query, module.prepare(key))
+        prepared = module.prepare(key, grid(2, 5))
+        found = module(query, prepared)
         assert found.shape == (2, 3, 4, 5), f"{case.label}: scores of shape {tuple(found.shape)}, expected (2, 3, 4, 5)"
         if module.scale is not None:
-            prepared = module.prepare(key)
             same(found, module.scale * query @ prepared.transpose(-1, -2), "forward is not scale * (q . k) of prepared keys")
-        one = module(query[1:, 1:2, 2:3], module.prepare(key[1:, 1:2, 3:4]))
+        one = module(query[1:, 1:2, 2:3], module.prepare(key[1:, 1:2, 3:4], grid(2, 5)[1:, 3:4]))
         same(one, found[1:, 1:2, 2:3, 3:4], f"{case.label}: a score depends on other queries, keys, heads or rows")
 
 

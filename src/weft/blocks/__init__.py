@@ -5,8 +5,8 @@ from weft.blocks.attention.alignment import AlignmentAttention
 from weft.blocks.attention.attend import attend, attend_sequence, record_attention
 from weft.blocks.attention.linear import LinearAttention
 from weft.blocks.attention.multihead import MultiHeadAttention
-from weft.blocks.attention.position import RelativePositionBias, RotaryPosition
-from weft.blocks.attention.score import AdditiveScore, DotScore, GeneralScore, ScaledDotScore
+from weft.blocks.attention.position import ALiBi, RelativePositionBias, RotaryPosition
+from weft.blocks.attention.score import AdditiveScore, CosineScore, DotScore, GeneralScore, LocationScore, ScaledDotScore
 from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.conv.gated_convolution import GatedConvolution
@@ -43,6 +43,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "MLP",
+    "ALiBi",
     "AdditiveScore",
     "AlignmentAttention",
     "AttentionGRU",
@@ -53,6 +54,7 @@ __all__ = [
     "ClassifierHead",
     "ConcatDiscriminator",
     "ConcatPooler",
+    "CosineScore",
     "Dense",
     "ELUPlusOne",
     "DotScore",
@@ -74,6 +76,7 @@ __all__ = [
     "LearnedPositionEmbedder",
     "Linear",
     "LinearAttention",
+    "LocationScore",
     "MaxPooler",
     "MeanPooler",
     "MultiHeadAttention",

@@ -141,8 +141,8 @@ class Score(nn.Module, ABC):
     def __init__(self, dim: int, memory: int):
         super().__init__()
 
-    def prepare(self, key_BHSK: Tensor) -> Tensor:
-        """Keys transformed once per memory, before any query is known."""
+    def prepare(self, key_BHSK: Tensor, position_BS: Tensor | None = None) -> Tensor:
+        """Keys transformed once per memory, before any query is known. ``position_BS``: the positions of the keys."""
         return key_BHSK
 
     @abstractmethod
