@@ -1,7 +1,7 @@
-"""Layer types by length: complexity, sequential operations and maximum path length, with measurements. ``python -m benchmarks.mixers``
+"""Layer types by length: complexity and maximum path length beside measurements. ``python -m benchmarks.mixers``
 
-Each layer of ``TYPES`` runs forward and backward over one sequence of 1,024 to 16,384 positions, in a process of its own and on one
-thread. Recorded measurements are not repeated, except with ``--again``. A length is left out where the memory of shorter ones
+Each layer of ``TYPES`` runs forward and backward over one sequence of 1,024 to 16,384 positions, on one thread, in its own process.
+Recorded measurements are not repeated, except with ``--again``. A length is left out where the memory of shorter ones
 predicts more than 4 GB.
 
 The path length is counted on 64 positions: the fewest applications of a layer, or steps of a recurrence, on a path from the first
@@ -76,7 +76,7 @@ TYPES: dict[str, LayerType] = {
         partial(GatedConvolution, kernel_size=KERNEL), _causal, "k n d²", "1", "n / k", math.ceil((SMALL - 1) / (KERNEL - 1))
     ),
     "linear attention": LayerType(LinearAttention, _causal, "n d² / H", "log n", "1", 1),
-    "state-space": LayerType(partial(StateSpace, modes=16), _causal, "n d (log n + N √n)", "log n", "1", 1),
+    "state-space": LayerType(partial(StateSpace, modes=16), _causal, "n d (log n + N)", "log n", "1", 1),
 }
 
 
@@ -130,7 +130,7 @@ def path_length(name: str) -> int:
 
 
 def _recurrent_path(x_BTD: Tensor) -> int:
-    """The number of steps between the first input and the last output: the hidden states that the gradient passes, and the last."""
+    """The steps from the first input to the last output: one more than the hidden states that the gradient passes."""
     decoder = GRUDecoder(8, None).double()
     decoded, passed = decoder.step(Seq(x_BTD[:, :1]), decoder.start(None, 1)), list[Tensor]()
     for x_BD in x_BTD[:, 1:].unbind(1):

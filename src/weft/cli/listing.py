@@ -108,7 +108,9 @@ def _slots_of(name: str, slots: Mapping[str, type]) -> list[str]:
     found = {title: CATALOG[contract][name] for title, contract in slots.items() if name in CATALOG[contract]}
 
     def inherited(title: str) -> bool:
-        return any(found[t] is found[title] and slots[t] is not slots[title] and issubclass(slots[t], slots[title]) for t in found)
+        return any(
+            found[t] is found[title] and slots[t] is not slots[title] and issubclass(slots[t], slots[title]) for t in found
+        )
 
     return [title for title in found if not inherited(title)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -41,7 +42,7 @@ def test_output_and_state_equal_the_recurrence(length):
 def test_pieces_after_a_state_equal_one_pass(edges):
     module = StateSpace(4, modes=3).double()
     x_BTD, past, got = torch.randn(2, 132, 4, dtype=torch.float64), None, []
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in pairwise(edges):
         mixed = module(Seq(x_BTD[:, a:b]), Causal() if b - a > 1 else Latest(), None, past)
         past = mixed.state
         got.append(mixed.hidden.data)

@@ -1,4 +1,4 @@
-"""Linear attention. Shape suffixes: Q chunks, C positions of a chunk, V size of a value and its normalizer; others: see seq.py."""
+"""Linear attention. Shape suffixes: Q chunks, C positions of a chunk, V size of a value and a one; others: see seq.py."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LinearAttention(Mixer):
 
     y_t = Wo [head_1; ...; head_H],  head_h = (S^T phi(q_t)) / (z . phi(q_t)),  S = sum_s phi(k_s) v_s^T,  z = sum_s phi(k_s)
 
-    Under the mask Causal, the sums are over s <= t. They are computed in chunks: attention inside a chunk, and the sums of earlier
+    Under the mask Causal, the sums are over s <= t. They are computed in chunks: attention inside a chunk, and sums of earlier
     chunks. Incremental decoding keeps S and z, whose size does not depend on the length.
 
     A position encoding rotates phi(q) and phi(k) in S only, so that the normalizer stays positive (Su et al. 2021, section 3.3,
@@ -86,8 +86,8 @@ class LinearAttention(Mixer):
             at_BT = x.positions()
             if position.bias(at_BT[:, :1], at_BT[:, :1]) is not None:
                 raise ValueError("LinearAttention cannot add a bias to attention scores; use the position rotary, or null")
-            turned = (position.rotate(f, at_BT) for f in (query_BHTK, key_BHTK))
-            total = sums(*turned, value_BHTK, None if before_BHKV is None else before_BHKV[..., :-1])
+            turned_query, turned_key = position.rotate(query_BHTK, at_BT), position.rotate(key_BHTK, at_BT)
+            total = sums(turned_query, turned_key, value_BHTK, None if before_BHKV is None else before_BHKV[..., :-1])
             normalizer = sums(query_BHTK, key_BHTK, one_BHT1, None if before_BHKV is None else before_BHKV[..., -1:])
             y_BHTV, sum_BHKV = (torch.cat(pair, -1) for pair in zip(total, normalizer, strict=True))
         head_BHTK = (y_BHTV[..., :-1] / y_BHTV[..., -1:].clamp(min=MIN_NORMALIZER)).to(x.data.dtype)

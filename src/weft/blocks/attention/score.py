@@ -124,7 +124,9 @@ class LocationScore(ProductScore):
 
     def prepare(self, key_BHSK: Tensor, position_BS: Tensor | None = None) -> Tensor:
         if position_BS is None:
-            raise ValueError("the score location needs the positions of the keys, which it was not given; use alignment attention")
+            raise ValueError(
+                "the score location needs the positions of the keys, which it was not given; use alignment attention"
+            )
         key_BSK = lookup(self.weight, position_BS, self._out_of_range)
         return key_BSK[:, None].expand(-1, key_BHSK.shape[1], -1, -1)
 

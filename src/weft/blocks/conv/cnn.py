@@ -24,8 +24,8 @@ class DilatedConvolution(GatedUnit):
         super().__init__(kernel_size * dim, dim, gate)
         self.kernel_size, self.dilation = kernel_size, dilation
 
-    def forward(self, x_BTD: Tensor, causal: bool) -> Tensor:
-        return super().forward(windows(x_BTD, self.kernel_size, self.dilation, causal))
+    def forward(self, x: Tensor, causal: bool = False) -> Tensor:
+        return super().forward(windows(x, self.kernel_size, self.dilation, causal))
 
 
 @block("cnn")

@@ -39,9 +39,9 @@ class StateSpace(Mixer):
     h_t = exp(step A) h_t-1 + (exp(step A) - 1) / A x_t,  s_t = 2 Re(C . h_t) + skip x_t,  y_t = a * sigmoid(b),
     [a; b] = W activation(s_t) + c
 
-    with A diagonal, initialized to A_n = -1/2 + i pi n (S4D-Lin), and A, C, step and skip learned for each feature. A full sequence
-    is the convolution of x with the kernel K_t = 2 Re(C . exp(t step A) (exp(step A) - 1) / A), by fast Fourier transforms if it is
-    long; in floating point, these are causal up to rounding. Incremental decoding is the recurrence. The position encoding of the
+    with A diagonal, initialized to A_n = -1/2 + i pi n (S4D-Lin), and A, C, step and skip learned for each feature. A whole
+    sequence is the convolution of x with the kernel K_t = 2 Re(C . exp(t step A) (exp(step A) - 1) / A), by fast Fourier
+    transforms if it is long, which are causal up to rounding. Incremental decoding is the recurrence. The position encoding of the
     stack is not used.
 
     Gu et al. 2022, https://arxiv.org/abs/2206.11893
