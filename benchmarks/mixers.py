@@ -1,6 +1,6 @@
 """Layer types by length: complexity and maximum path length beside measurements. ``python -m benchmarks.mixers``
 
-Each layer of ``TYPES`` runs forward and backward over one sequence of 1,024 to 16,384 positions, on one thread, in its own process.
+Each layer of ``TYPES`` runs forward and backward on a sequence of 1,024 to 16,384 positions, on one thread, in a new process.
 Recorded measurements are not repeated, except with ``--again``. A length is left out where the memory of shorter ones
 predicts more than 4 GB.
 

@@ -41,8 +41,8 @@ class StateSpace(Mixer):
 
     with A diagonal, initialized to A_n = -1/2 + i pi n (S4D-Lin), and A, C, step and skip learned for each feature. A whole
     sequence is the convolution of x with the kernel K_t = 2 Re(C . exp(t step A) (exp(step A) - 1) / A), by fast Fourier
-    transforms if it is long, which are causal up to rounding. Incremental decoding is the recurrence. The position encoding of the
-    stack is not used.
+    transforms if it is long, which are causal up to rounding. Incremental decoding is the recurrence. The position encoding of
+    the stack is not used.
 
     Gu et al. 2022, https://arxiv.org/abs/2206.11893
 
