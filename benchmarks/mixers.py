@@ -41,7 +41,7 @@ RESULT = "mixers"
 
 @dataclass(frozen=True)
 class LayerType:
-    """A layer type: how it is built, under which mask, and what is known about it, with n positions of size d.
+    """A layer type: how it is built, its mask, and its published complexity for n positions of size d.
 
     Args:
         build: Builds the layer from the size of the vectors.
