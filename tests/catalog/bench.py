@@ -577,7 +577,7 @@ def heads_of(position: Any) -> int:
 
 def _call_score(module: Any, case: Case, to: Mover) -> list[Tensor]:
     query, key = normal(3, 2, 6, case.wiring[0], seed=11), normal(3, 2, 5, case.wiring[1], seed=12)
-    return [module(to(query), module.prepare(to(key)))]
+    return [module(to(query), module.prepare(to(key), to(grid(3, 5))))]
 
 
 def _call_mixer(module: Any, case: Case, to: Mover) -> list[Tensor]:
@@ -591,7 +591,16 @@ def _call_attention(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 def _call_layer(module: Any, case: Case, to: Mover) -> list[Tensor]:
     context = module.project(to(memories(case)[1])) if case.wiring[1] else None
-    return [module(to(pack(vectors(), filler=0.5)), Full(), None, None, context).hidden.data]
+    return [module(to(pack(vectors(), filler=0.5)), widest_mask(module), None, None, context).hidden.data]
+
+
+def widest_mask(layer: Any) -> Mask:
+    """Full, or Causal for a layer that does not support it."""
+    try:
+        layer.check_mask(Full())
+    except ValueError:
+        return Causal()
+    return Full()
 
 
 def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:

@@ -99,6 +99,7 @@ from .bench import (
     to_model,
     unpack,
     vectors,
+    widest_mask,
     with_dropout,
     with_marks,
 )
@@ -557,12 +558,12 @@ def check_score(factory: Any) -> None:
     for case in cases(factory):
         module = case.build()
         query, key = normal(2, 3, 4, case.wiring[0], seed=31), normal(2, 3, 5, case.wiring[1], seed=32)
-        found = module(query, module.prepare(key))
+        prepared = module.prepare(key, grid(2, 5))
+        found = module(query, prepared)
         assert found.shape == (2, 3, 4, 5), f"{case.label}: scores of shape {tuple(found.shape)}, expected (2, 3, 4, 5)"
         if module.scale is not None:
-            prepared = module.prepare(key)
             same(found, module.scale * query @ prepared.transpose(-1, -2), "forward is not scale * (q . k) of prepared keys")
-        one = module(query[1:, 1:2, 2:3], module.prepare(key[1:, 1:2, 3:4]))
+        one = module(query[1:, 1:2, 2:3], module.prepare(key[1:, 1:2, 3:4], grid(2, 5)[1:, 3:4]))
         same(one, found[1:, 1:2, 2:3, 3:4], f"{case.label}: a score depends on other queries, keys, heads or rows")
 
 
@@ -747,7 +748,7 @@ def check_layer_padding(factory: Any) -> None:
 
         def run(x: Seq, memory: Memory | None, module: Any = module) -> Tensor:
             context = None if memory is None else module.project(memory)
-            return module(x, Full(), None, None, context).hidden.data
+            return module(x, widest_mask(module), None, None, context).hidden.data
 
         alone = [run(Seq(row[None]), None if seen is None else Memory((Seq(seen[i][None]),)))[0] for i, row in enumerate(rows)]
         for side in ("right", "left"):

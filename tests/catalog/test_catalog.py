@@ -20,6 +20,7 @@ BROKEN = bench.fill_catalog()
 
 SAMPLES: dict[tuple[type, str], dict[str, Any]] = {
     (slots.Objective, "weighted"): {"parts": {"lm": NextToken, "class": Classification}, "weights": {"lm": 0.5}},
+    (slots.Score, "location"): {"length": 24},
 }
 """Options for blocks that cannot be built without them."""
 

@@ -117,7 +117,7 @@ class Bilinear(Score):
         super().__init__(dim, memory)
         self.map = nn.Linear(memory, dim, bias=False)
 
-    def prepare(self, key_BHSK: Tensor) -> Tensor:
+    def prepare(self, key_BHSK: Tensor, position_BS: Tensor | None = None) -> Tensor:
         return self.map(key_BHSK)
 
     def forward(self, query_BHTK: Tensor, key_BHSK: Tensor) -> Tensor:

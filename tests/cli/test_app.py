@@ -135,10 +135,15 @@ def test_catalog_schema_recipes_version():
     assert "lstm" in weft("catalog").out
     assert "lstm" in weft("catalog", "encoder").out
     assert "bidirectional" in weft("catalog", "encoder", "lstm").out
-    mixers = weft("catalog", "mixer").out
-    assert mixers.startswith("mixer is an option that takes an Attention: weft catalog attention\n")
-    assert mixers.endswith(weft("catalog", "attention").out)
-    assert weft("catalog", "mixer", "multihead") == weft("catalog", "attention", "multihead")
+    mixers = {line.split()[0]: line for line in weft("catalog", "mixer").out.splitlines()[2:]}
+    attentions = [line.split()[0] for line in weft("catalog", "attention").out.splitlines()[2:]]
+    assert {"linear-attention", "gated-convolution", "state-space"} == {*mixers} - {*attentions}
+    assert {*attentions} < {*mixers}, "every attention is also a mixer"
+    assert mixers["state-space"].endswith("a linear recurrence with complex modes for every feature, computed as a convolution.")
+    assert weft("catalog", "multihead").out == weft("catalog", "attention", "multihead").out, "a part is shown once"
+    contexts = weft("catalog", "context").out
+    assert contexts.startswith("context is an option that takes an Attention: weft catalog attention\n")
+    assert contexts.endswith(weft("catalog", "attention").out)
     assert weft("catalog", "word").out.endswith("\nword is also a part; show it with: weft catalog tokenizer word\n")
     assert json.loads(weft("schema").out)["properties"]["learning"]
     assert weft("--version") == Answer(0, f"{__version__}\n", "")
@@ -226,7 +231,7 @@ MISTAKES = {
         ["catalog", "lstm", "dim"],
         "'lstm' is not a slot but a part; show it with: weft catalog encoder lstm or weft catalog decoder lstm",
     ),
-    "catalog: no entry of an option": (["catalog", "mixer", "multihed"], "unknown attention 'multihed'; did you mean"),
+    "catalog: no entry of an option": (["catalog", "context", "multihed"], "unknown attention 'multihed'; did you mean"),
     "catalog: no entry": (["catalog", "encoder", "lst"], "did you mean 'lstm'"),
     "no command": (["trian"], "No such command 'trian'"),
     "no option": (["train", "dates", "--runn", "x"], "No such option"),

@@ -90,8 +90,8 @@ def test_empty_grafts_change_nothing(read) -> None:
         ),
         (
             "encoder.layer.mixer: alignmnt",
-            "7: structure.with.encoder.layer.mixer: no Attention named 'alignmnt'; did you mean 'alignment'? "
-            "(known: alignment, multihead)",
+            "7: structure.with.encoder.layer.mixer: no Mixer named 'alignmnt'; did you mean 'alignment'? "
+            "(known: alignment, linear-attention, multihead, gated-convolution, state-space)",
         ),
         (
             "encoder.layer.mixer: {haeds: 3}",

@@ -16,6 +16,7 @@ GROUPS = {
         "weft.core.contracts.model",
         "weft.core.contracts.networks",
         "weft.core.contracts.parts",
+        "weft.core.masks",
         "weft.blocks",
         "weft.models",
     ),
@@ -44,7 +45,7 @@ def groups() -> dict[str, list[Slot]]:
 
 
 def _index() -> str:
-    total = sum(len(slot.parts) for slot in catalog())
+    total = len({part.factory for slot in catalog() for part in slot.parts})  # an attention is also a mixer
     blocks = [
         "# Catalog",
         f"{total} parts in {len(catalog())} slots. A *slot* is a contract: an option of that kind accepts any part of the slot. "

@@ -19,7 +19,17 @@ FILES = {
     "labeled-images": "train.npz",
 }
 """What the option ``train`` of a data source is in an example; others read a table."""
-VALUES = {"steps": 1000, "name": "fine-tune", "from": "minilm", "oracle": "runs/oracle", "train": "train.tsv"}
+VALUES = {
+    "steps": 1000,
+    "name": "fine-tune",
+    "from": "minilm",
+    "oracle": "runs/oracle",
+    "train": "train.tsv",
+    "length": 100,
+    "reach": 256,
+    "stride": 64,
+    "masks": ["causal", {"type": "window", "reach": 256}],
+}
 """Values of required options by name."""
 
 
@@ -72,7 +82,7 @@ def _value(part: Part, shown: int = MOST) -> object:
 
 
 def _sample(part: Part, option: Option) -> object:
-    if option.slots:
+    if option.slots and option.name not in VALUES:
         first = next(slot for slot in catalog() if slot.name == option.slots[0]).parts
         plain = next((p for p in first if all(o.default is not None for o in p.options)), first[0])
         inner = _value(plain, shown=0)

@@ -243,9 +243,9 @@ def masks() -> dict[str, Mask]:
         "Full()": Full(),
         "Causal()": Causal(),
         "Prefix(4)": Prefix(4),
-        "Window(2)": Window(2),
-        "Causal() & Window(2)": Causal() & Window(2),
-        "Prefix(4) | Window(2)": Prefix(4) | Window(2),
+        "Window(reach=2)": Window(reach=2),
+        "Causal() & Window(reach=2)": Causal() & Window(reach=2),
+        "Prefix(4) | Window(reach=2)": Prefix(4) | Window(reach=2),
     }
 
 

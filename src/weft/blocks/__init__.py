@@ -1,14 +1,16 @@
 """Building blocks of networks: embedders, encoders, decoders, heads and their parts. Importing this package registers them."""
 
-from weft.blocks.activation import GELU, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
+from weft.blocks.activation import GELU, ELUPlusOne, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
 from weft.blocks.attention.alignment import AlignmentAttention
 from weft.blocks.attention.attend import attend, record_attention
+from weft.blocks.attention.linear import LinearAttention
 from weft.blocks.attention.multihead import MultiHeadAttention
-from weft.blocks.attention.position import RelativePositionBias, RotaryPosition
-from weft.blocks.attention.score import AdditiveScore, DotScore, GeneralScore, ScaledDotScore
+from weft.blocks.attention.position import ALiBi, RelativePositionBias, RotaryPosition
+from weft.blocks.attention.score import AdditiveScore, CosineScore, DotScore, GeneralScore, LocationScore, ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.cnn import CNN
+from weft.blocks.conv.gated_convolution import GatedConvolution
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
 from weft.blocks.embedding.char_ngrams import CharNgrams
@@ -30,6 +32,7 @@ from weft.blocks.norm import BatchNorm, LayerNorm, RMSNorm, UnitNorm
 from weft.blocks.pooler import ConcatPooler, FirstPooler, LastPooler, MaxPooler, MeanPooler, PositionConcatPooler
 from weft.blocks.recurrent.decoder import AttentionGRU, AttentionLSTM, GRUDecoder, LSTMDecoder
 from weft.blocks.recurrent.encoder import GRU, LSTM
+from weft.blocks.recurrent.state_space import StateSpace
 from weft.blocks.transformer.feedforward import GatedFeedForward, PositionwiseFeedForward
 from weft.blocks.transformer.layer import TransformerLayer
 from weft.blocks.transformer.residual import PostNorm, PreNorm
@@ -42,6 +45,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "MLP",
+    "ALiBi",
     "AdditiveScore",
     "AlignmentAttention",
     "AttentionGRU",
@@ -53,11 +57,14 @@ __all__ = [
     "ClassifierHead",
     "ConcatDiscriminator",
     "ConcatPooler",
+    "CosineScore",
     "Dense",
     "DotScore",
+    "ELUPlusOne",
     "FirstPooler",
     "GELUTanh",
     "GRUDecoder",
+    "GatedConvolution",
     "GatedFeedForward",
     "GeneralScore",
     "Identity",
@@ -71,6 +78,8 @@ __all__ = [
     "LeakyReLU",
     "LearnedPositionEmbedder",
     "Linear",
+    "LinearAttention",
+    "LocationScore",
     "MaxPooler",
     "MeanPooler",
     "MultiHeadAttention",
@@ -92,6 +101,7 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "SinusoidalPositionEmbedder",
+    "StateSpace",
     "SumEmbedder",
     "SumLast",
     "Tanh",

@@ -25,8 +25,30 @@ class ReLU(Activation):
         [0.0, 2.0]
     """
 
+    nonnegative = True
+
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(x)
+
+
+@block("elu-plus-one")
+class ELUPlusOne(Activation):
+    """Exponential linear unit plus one, which is positive: the feature map of linear attention.
+
+    y = x + 1 for x > 0, exp(x) otherwise
+
+    Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236
+
+    Example:
+        >>> import torch
+        >>> ELUPlusOne()(torch.tensor([0.0, 2.0])).tolist()
+        [1.0, 3.0]
+    """
+
+    nonnegative = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.elu(x) + 1
 
 
 @block("leaky-relu")
@@ -135,6 +157,8 @@ class Sigmoid(Activation):
         >>> Sigmoid()(torch.zeros(1)).item()
         0.5
     """
+
+    nonnegative = True
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.sigmoid(x)

@@ -104,8 +104,15 @@ def _commands(name: str, slots: Mapping[str, type]) -> str:
 
 
 def _slots_of(name: str, slots: Mapping[str, type]) -> list[str]:
-    """The slots that have a part of this name."""
-    return [title for title, contract in slots.items() if name in CATALOG[contract]]
+    """The slots that have a part of this name; one that is in several because they inherit is in the most specific one."""
+    found = {title: CATALOG[contract][name] for title, contract in slots.items() if name in CATALOG[contract]}
+
+    def inherited(title: str) -> bool:
+        return any(
+            found[t] is found[title] and slots[t] is not slots[title] and issubclass(slots[t], slots[title]) for t in found
+        )
+
+    return [title for title in found if not inherited(title)]
 
 
 def _part_options(slots: Mapping[str, type]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class _TextEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for pickling: options, and the files of the run folder as bytes, without checkpoints."""
-        state: dict[str, Any] = dict(super().__getstate__())  # pyright: ignore[reportCallIssue, reportArgumentType]
+        state = {**cast("dict[str, Any]", super().__getstate__())}
         state.pop("_temporary", None)
         run = state.pop("run_", None)
         if run is not None:
@@ -138,7 +138,7 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
         epochs: Passes over the training texts; None = as ``weft new``: 8 and at least 300 steps from scratch, 3 and at least 100
             steps for a pretrained model.
         lr: Peak learning rate; None = 1e-3 from scratch, 5e-5 for a pretrained model.
-        batch_size: Examples per batch, on average.
+        batch_size: Examples per batch.
         dim: Hidden size of a model that is trained from scratch.
         max_length: Maximum number of tokens of a text; longer ones are truncated.
         random_state: Seed of all random number generators.
@@ -230,7 +230,7 @@ class TextRegressor(RegressorMixin, _TextEstimator):
         epochs: Passes over the training texts; None = as ``weft new``: 8 and at least 300 steps from scratch, 3 and at least 100
             steps for a pretrained model.
         lr: Peak learning rate; None = 1e-3 from scratch, 5e-5 for a pretrained model.
-        batch_size: Examples per batch, on average.
+        batch_size: Examples per batch.
         dim: Hidden size of a model that is trained from scratch.
         max_length: Maximum number of tokens of a text; longer ones are truncated.
         random_state: Seed of all random number generators.

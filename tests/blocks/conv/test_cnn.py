@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from weft.blocks import CNN, Identity, PostNorm, PreNorm
-from weft.blocks.conv.cnn import GatedConvolution, windows
+from weft.blocks.conv.cnn import DilatedConvolution, windows
 from weft.core.masks import Causal, Full, Window
 from weft.core.seq import Seq
 
@@ -23,7 +23,7 @@ def taps(weight, kernel_size):
 
 @pytest.mark.parametrize(("kernel_size", "dilation"), [(1, 1), (3, 1), (5, 1), (3, 2), (5, 3)])
 def test_gated_convolution_equals_torch(kernel_size, dilation):
-    layer = GatedConvolution(4, kernel_size, dilation, torch.nn.Sigmoid)
+    layer = DilatedConvolution(4, kernel_size, dilation, torch.nn.Sigmoid)
     x_BTD = torch.randn(2, 7, 4)
     reach = kernel_size // 2 * dilation
 
@@ -35,7 +35,7 @@ def test_gated_convolution_equals_torch(kernel_size, dilation):
 
 @pytest.mark.parametrize(("kernel_size", "dilation"), [(3, 1), (5, 2)])
 def test_causal_convolution_ignores_later_positions(kernel_size, dilation):
-    layer = GatedConvolution(4, kernel_size, dilation, torch.nn.Sigmoid)
+    layer = DilatedConvolution(4, kernel_size, dilation, torch.nn.Sigmoid)
     x_BTD = torch.randn(2, 7, 4)
     got = layer(x_BTD, True)
     for dense in (layer.value, layer.opening):

@@ -46,7 +46,7 @@ class AlignmentAttention(Attention):
     def project(self, memory: Seq, position: Position | None = None) -> KV:
         position_BS, value_B1SD = memory.positions(), memory.data.unsqueeze(1)
         key_B1SD = value_B1SD if position is None else position.rotate(value_B1SD, position_BS)
-        return KV(self.score.prepare(key_B1SD), value_B1SD, memory.mask, position_BS)
+        return KV(self.score.prepare(key_B1SD, position_BS), value_B1SD, memory.mask, position_BS)
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         out_B1TD = attend_sequence(self, self.score, query.data.unsqueeze(1), query, kv, mask, position, self.dropout)

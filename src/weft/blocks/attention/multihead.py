@@ -82,7 +82,7 @@ class MultiHeadAttention(Attention):
         value_BGSK = self._split((self.value or self.query)(memory.data), self.kv_heads)
         if position is not None:
             key_BGSK = position.rotate(key_BGSK, position_BS)
-        return KV(self.score.prepare(key_BGSK), value_BGSK, memory.mask, position_BS)
+        return KV(self.score.prepare(key_BGSK, position_BS), value_BGSK, memory.mask, position_BS)
 
     def as_kv(self, x_BSD: Tensor) -> KV:
         head_dim = self.query.out_features // self.heads
@@ -92,7 +92,8 @@ class MultiHeadAttention(Attention):
                 "head_dim and kv_heads unset"
             )
         x_BHSK = self._split(x_BSD, self.kv_heads)
-        return KV(self.score.prepare(x_BHSK), x_BHSK, None, torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device))
+        position_BS = torch.zeros(x_BSD.shape[:2], dtype=torch.long, device=x_BSD.device)
+        return KV(self.score.prepare(x_BHSK, position_BS), x_BHSK, None, position_BS)
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
         query_BHTK = self._split(self.query(query.data), self.heads)

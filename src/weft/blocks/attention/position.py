@@ -116,3 +116,35 @@ class _PrecomputedBias(Position):
 
     def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
         return self.bias_BHTS
+
+
+@block("alibi")
+class ALiBi(Position):
+    """Attention with linear biases: lowers the attention scores of a head in proportion to the distance between query and key.
+
+    score_h += -m_h |t - s|,  m_h = 2^(-8 h / H) for h = 1 to H
+
+    If H is not a power of two, with P the largest power of two below it, the first P slopes are those of P heads, and the others
+    are every other slope of 2 P heads, from the first. Nothing is learned, and the distances have no upper bound.
+
+    Press et al. 2022, https://arxiv.org/abs/2108.12409
+
+    Args:
+        heads: Number of heads H of every self-attention in the stack.
+
+    Example:
+        >>> import torch
+        >>> ALiBi(8, heads=2).bias(torch.tensor([[2]]), torch.tensor([[0, 1, 2]])).tolist()
+        [[[[-0.125, -0.0625, 0.0]], [[-0.0078125, -0.00390625, 0.0]]]]
+    """
+
+    def __init__(self, dim: int, *, heads: Heads = 4):
+        super().__init__(dim)
+        self.heads = heads
+        power = 1 << (heads.bit_length() - 1)
+        between = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power, 2)]
+        self.slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)] + between[: heads - power]
+
+    def bias(self, query_BT: Tensor, key_BS: Tensor) -> Tensor:
+        distance_B1TS = (key_BS[:, None, :] - query_BT[:, :, None]).abs()[:, None]
+        return -distance_B1TS * torch.tensor(self.slopes, device=key_BS.device)[:, None, None]

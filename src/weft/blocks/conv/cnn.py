@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.blocks.activation import Sigmoid
-from weft.blocks.linear import Linear
+from weft.blocks.conv.gated_convolution import GatedUnit, taps
 from weft.blocks.norm import LayerNorm
 from weft.blocks.transformer.residual import PreNorm
 from weft.core.contracts import Activation, Encoder, Norm, Residual
@@ -17,18 +17,15 @@ from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
 
-class GatedConvolution(nn.Module):
-    """Gated convolution: the element-wise product of a convolution and an activated second one."""
+class DilatedConvolution(GatedUnit):
+    """Gated convolution with a dilation, over windows centered at each position."""
 
     def __init__(self, dim: int, kernel_size: int, dilation: int, gate: Build[Activation]):
-        super().__init__()
+        super().__init__(kernel_size * dim, dim, gate)
         self.kernel_size, self.dilation = kernel_size, dilation
-        self.value, self.opening = Linear(kernel_size * dim, dim), Linear(kernel_size * dim, dim)
-        self.gate = gate()
 
-    def forward(self, x_BTD: Tensor, causal: bool) -> Tensor:
-        x_BTW = windows(x_BTD, self.kernel_size, self.dilation, causal)
-        return self.value(x_BTW) * self.gate(self.opening(x_BTW))
+    def forward(self, x: Tensor, causal: bool = False) -> Tensor:
+        return super().forward(windows(x, self.kernel_size, self.dilation, causal))
 
 
 @block("cnn")
@@ -76,7 +73,7 @@ class CNN(Encoder):
         if not dilations:
             raise ValueError("dilations is empty, but needs at least one value, such as [1]")
         cycled = [dilations[i % len(dilations)] for i in range(layers)]
-        self.layers = nn.ModuleList([GatedConvolution(dim, kernel_size, dilation, gate) for dilation in cycled])
+        self.layers = nn.ModuleList([DilatedConvolution(dim, kernel_size, dilation, gate) for dilation in cycled])
         self.residuals = nn.ModuleList([residual(dim) for _ in range(layers)])
         self.norm = None if norm is None else norm(dim)
 
@@ -105,9 +102,8 @@ def windows(x_BTD: Tensor, kernel_size: int, dilation: int = 1, causal: bool = F
         >>> windows(torch.tensor([[[1.0], [2.0]]]), 3).tolist()
         [[[0.0, 1.0, 2.0], [1.0, 2.0, 0.0]]]
     """
-    reach, length = kernel_size // 2 * dilation, x_BTD.shape[1]
-    padded = F.pad(x_BTD, (0, 0, reach, reach))
-    taps = [padded[:, i * dilation : i * dilation + length] for i in range(kernel_size)]
+    reach = kernel_size // 2 * dilation
+    inputs = taps(F.pad(x_BTD, (0, 0, reach, reach)), kernel_size, dilation)
     if causal:
-        taps = [tap if i <= kernel_size // 2 else torch.zeros_like(tap) for i, tap in enumerate(taps)]
-    return torch.cat(taps, -1)
+        inputs = [tap if i <= kernel_size // 2 else torch.zeros_like(tap) for i, tap in enumerate(inputs)]
+    return torch.cat(inputs, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from weft.cli.console import message
 from weft.cli.launch import Group, launch
 from weft.cli.options import Overrides, Plugins, Quiet, Recipe, command
 from weft.cli.runs import read_recipe, resumable
+
+if TYPE_CHECKING:
+    from weft.training.run import Run
 
 GROUP_PANEL = "Several processes"
 
@@ -51,33 +54,24 @@ def train(
     ] = None,
 ) -> None:
     """Train a recipe. Interrupt with Ctrl-C, resume with --resume."""
-    from weft.cli.check_report import warnings_of
     from weft.training.display import Display, Terminal
-    from weft.training.dry_run import check, memory_problem
-    from weft.training.recipes import find_recipe
     from weft.training.run_folder import latest_folder, next_folder
     from weft.training.trainer import train as train_run
 
     group = Group(processes, nodes, rendezvous)
-    launches = group.needs_launcher()
     if nodes > 1 and run is None and not resume:
         raise ValueError(f"--nodes {nodes} needs --run DIR: the run folder, which all hosts see")
     if resume:
         run = _folder_to_resume(recipe, run)
     specification = read_recipe(recipe, overrides)
     folder = run or (latest_folder(specification.name) if resume else next_folder(specification.name))
-    if launches:
+    if group.needs_launcher():
         arguments = ["train", recipe, *(overrides or []), *(["--resume"] if resume else []), "--run", str(folder)]
         arguments += [f"--{name}" for name, wanted in (("quiet", quiet), ("keep", keep)) if wanted]
         arguments += ["--track", track.value] if track else []
         launch(group, [*arguments, *group.arguments(), *plugins.arguments()], folder, plugins.arguments())
         return
-    if not resume:
-        for report in check(specification):
-            if problem := memory_problem(report):
-                raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {problem}")
-    for warning in [] if quiet else warnings_of(specification):
-        message(f"warning: {warning}")
+    _check_first(recipe, specification, resume, quiet)
     with resumable(folder, [*group.arguments(), *plugins.arguments()]):
         display = Display() if quiet else Terminal()
         train_run(
@@ -89,6 +83,19 @@ def train(
             track=track.value if track else None,
             keep=keep,
         )
+
+
+def _check_first(recipe: str, specification: Run, resume: bool, quiet: bool) -> None:
+    """Raise ValueError for a run that does not fit into memory, and print warnings."""
+    from weft.cli.check_report import warnings_of
+    from weft.training.dry_run import check, memory_problem
+    from weft.training.recipes import find_recipe
+
+    for report in [] if resume else check(specification):
+        if problem := memory_problem(report):
+            raise ValueError(f"{find_recipe(recipe)}: stage {report.stage}: {problem}")
+    for warning in [] if quiet else warnings_of(specification):
+        message(f"warning: {warning}")
 
 
 def _folder_to_resume(recipe: str, run: Path | None) -> Path | None:

@@ -20,6 +20,9 @@ from weft.core.seq import KV, Memory, Seq, State
 class Activation(nn.Module, ABC):
     """An element-wise activation function."""
 
+    nonnegative: ClassVar[bool] = False
+    """Whether its outputs are never negative, as feature maps of linear attention must be."""
+
     def __init__(self):
         super().__init__()
 
@@ -140,8 +143,8 @@ class Score(nn.Module, ABC):
     def __init__(self, dim: int, memory: int):
         super().__init__()
 
-    def prepare(self, key_BHSK: Tensor) -> Tensor:
-        """Keys transformed once per memory, before any query is known."""
+    def prepare(self, key_BHSK: Tensor, position_BS: Tensor | None = None) -> Tensor:
+        """Keys transformed once per memory, before any query is known. ``position_BS``: the positions of the keys."""
         return key_BHSK
 
     @abstractmethod
