@@ -134,8 +134,23 @@ def _attend_nearby(
     out_BHTK = out_BNTK.flatten(1, 2)[:, :width].unflatten(0, (rows, heads))
     if not first:
         return out_BHTK
+    start_BHTK = _attend_first(owner, score, query_BHTK[:, :, :first], query, kv, mask, position, dropout)
+    return torch.cat([start_BHTK, out_BHTK[:, :, first:]], 2)
+
+
+def _attend_first(
+    owner: Attention,
+    score: Score,
+    query_BHTK: Tensor,
+    query: Seq,
+    kv: KV,
+    mask: Mask,
+    position: Position | None,
+    dropout: float,
+) -> Tensor:
+    """Attention of the first queries of a sequence to all keys."""
+    first = query_BHTK.shape[2]
     start = Seq(query.data[:, :first], None if query.mask is None else query.mask[:, :first])
     bias = None if position is None else position.bias(start.positions(), kv.position)
     allow = attention_mask(start, kv, mask)
-    start_BHTK = attend(query_BHTK[:, :, :first], kv.key, kv.value, score, owner=owner, allow=allow, bias=bias, dropout=dropout)
-    return torch.cat([start_BHTK, out_BHTK[:, :, first:]], 2)
+    return attend(query_BHTK, kv.key, kv.value, score, owner=owner, allow=allow, bias=bias, dropout=dropout)
