@@ -91,7 +91,7 @@ def result_of(run: Path) -> tuple[str, ...]:
 def outputs_of(folder: Path, file: Path) -> list[str]:
     """Return what a model, of a run or published, computes: the metrics of a file, exactly, and a generated text."""
     model = load(folder, "cpu")
-    scores = [f"{name} {float(value).hex()}" for name, value in model.evaluate(files=[file]).metric_values.items()]
+    scores = [f"{name} {float(value).hex()}" for name, value in model.evaluate(file).metric_values.items()]
     return [*scores, *model.generate([WORDS[0]])]
 
 

@@ -64,8 +64,9 @@ def standard_input(given: bytes) -> Iterator[None]:
 
 
 def state(run: Path) -> str:
-    """The SHA-256 of the final weights."""
-    return digest(run / "model.safetensors")
+    """The SHA-256 of the final weights; before the end, of weights and optimizer in the last checkpoint."""
+    final = run / "model.safetensors"
+    return digest(final if final.exists() else sorted((run / "checkpoints").glob("step-*"))[-1])
 
 
 # ------------------------------------------------------------------------------------------------------------- processes

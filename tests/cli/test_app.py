@@ -198,7 +198,7 @@ MISTAKES = {
     "other seed": (["train", "{home}/tiny.yaml", "seed=4", "--run", "{home}/run", "--resume"], "seed: was 3, now 4"),
     "other width": (
         ["train", "{home}/run", "structure.dim=16", "learning.keep=9", "--resume"],
-        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nWith --resume, only steps (to a larger number)",
+        "  structure.dim: was 8, now 16\n  learning.keep: was 3, now 9\nWith --resume, only steps or epochs (to a larger number)",
     ),
     "fewer steps": (["train", "{home}/run", "learning.steps=2", "--resume"], "was 4, now 2; it can only be raised"),
     "missing plug-in": (
@@ -300,7 +300,7 @@ def test_a_mistake_in_the_data_leaves_no_folder_behind(tmp_path):
     recipe = LANGUAGE_MODEL.format(file="text.txt")
     (tmp_path / "lm.yaml").write_text(recipe)
     answer = weft("train", "lm.yaml", "--run", "run")
-    assert answer.code == 2 and "text.txt:2: byte 0xff is not valid UTF-8" in answer.err
+    assert answer.code == 2 and "lm.yaml:3: data.encoding: " in answer.err and "text.txt: the file is not in utf-8" in answer.err
     assert not (tmp_path / "run").exists()
     (tmp_path / "text.txt").write_text("good\nbad\n" * 8)
     assert weft("train", "lm.yaml", "--run", "run").code == 0

@@ -56,6 +56,6 @@ class OrdinalHead(FeatureHead):
     def logits(self, feature_NF: Tensor) -> Tensor:
         above_NK = self.score(feature_NF) - self.thresholds()  # logits of y > k
         # sigmoid(a) - sigmoid(c) = sigmoid(a) sigmoid(-c) (1 - exp(c - a)) avoids the difference of almost equal numbers
-        between_NK = F.logsigmoid(above_NK[:, :-1]) + F.logsigmoid(-above_NK[:, 1:])
+        between_NK = F.logsigmoid(above_NK[..., :-1]) + F.logsigmoid(-above_NK[..., 1:])
         between_NK = between_NK + torch.log(-torch.expm1(-F.softplus(self.gaps)))
-        return torch.cat([F.logsigmoid(-above_NK[:, :1]), between_NK, F.logsigmoid(above_NK[:, -1:])], 1)
+        return torch.cat([F.logsigmoid(-above_NK[..., :1]), between_NK, F.logsigmoid(above_NK[..., -1:])], -1)
