@@ -1,4 +1,4 @@
-"""``weft demo``: every demonstration runs, with tiny sizes; its data is what it says."""
+"""``weft demo``: every demonstration runs, with tiny sizes; its data is as described."""
 
 from __future__ import annotations
 

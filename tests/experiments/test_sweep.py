@@ -251,7 +251,7 @@ def test_a_random_search_is_the_same_again_and_extends(recipe: Path, tmp_path: P
         sweep(recipe, ["learning.steps=1,2"], tmp_path / "s")
 
 
-def test_optuna_goes_on_where_it_was(recipe: Path, tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optuna_sweep_resumes(recipe: Path, tmp_path: Path, trained: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A sweep that was interrupted trains the same configurations as one that was not, and none of them twice."""
     pytest.importorskip("optuna")
     ranges = ["learning.optimizer.lr=1e-5..1e-1:log", "learning.optimizer.type=adam,sgd"]

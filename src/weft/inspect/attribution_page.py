@@ -100,7 +100,7 @@ def _pictures(found: Attribution) -> str:
 
 
 def _table(found: Attribution) -> str:
-    """All values as a table, for screen readers and for copying."""
+    """All values as a table, for assistive technology and for copying."""
     head = "".join(f'<th scope="col"><bdi>{escape(one.name)}</bdi></th>' for one in found.outputs)
     rows = "".join(_value_row(token, [one.values[at] for one in found.outputs]) for at, token in enumerate(found.tokens))
     sums = {

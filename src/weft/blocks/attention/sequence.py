@@ -101,7 +101,7 @@ def _attend_nearby(
         return torch.cat([repeated_BHSK[:, None, :first].expand(-1, blocks, -1, -1), near_BNSK], 2) if first else near_BNSK
 
     def split(x_BS: Tensor) -> Tensor:
-        """B N x (first + keys around a block), of what is known of each key."""
+        """B N x (first + keys around a block), of values for each key."""
         near_BNS = F.pad(x_BS, edges).unfold(1, size + back + ahead, size)
         return torch.cat([x_BS[:, None, :first].expand(-1, blocks, -1), near_BNS], 2).flatten(0, 1)
 
