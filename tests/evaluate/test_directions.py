@@ -170,7 +170,7 @@ def test_the_checkpoint_with_the_lowest_loss_term_is_kept(tmp_path: Path, weight
     """A term is a loss, whatever its name: the last weights where training lowers it, the first where training raises it."""
     objective = partial(Signed, weight=weight)
     learning = {"steps": 4, "final": "best", "optimizer": partial(SGD, lr=0.5)}
-    run(objective, partial(Evaluation, every=1, monitor="replaced"), **learning).train(tmp_path / "run", quiet=True)
+    run(objective, partial(Evaluation, every=1, monitor="replaced"), **learning).train(tmp_path / "run", quiet=True, keep=True)
     terms = [row["valid"]["replaced"] for row in read_lines(tmp_path / "run" / "log.jsonl") if row["event"] == "valid"]
     assert terms == sorted(terms, reverse=falls) and len(set(terms)) == 4
     update = 1 + int(np.argmin(terms))

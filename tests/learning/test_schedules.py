@@ -121,7 +121,10 @@ def test_defaults_of_slanted_triangular():
     ("make", "message"),
     [
         (lambda: NoamSchedule(warmup=0), "at least 1 for noam, not 0"),
-        (lambda: ConstantSchedule(warmup=-1), "warmup must be a number of updates, at least 0, or a fraction of them below 1, not -1"),
+        (
+            lambda: ConstantSchedule(warmup=-1),
+            "warmup must be a number of updates, at least 0, or a fraction of them below 1, not -1",
+        ),
         (lambda: LinearSchedule(min_factor=1.5), "min_factor must be between 0 and 1, not 1.5"),
         (lambda: CosineSchedule(min_factor=-0.5), "min_factor must be between 0 and 1, not -0.5"),
         (lambda: SlantedTriangularSchedule(cut_fraction=2.0), "cut_fraction must be between 0 and 1, not 2.0"),

@@ -27,6 +27,15 @@ def test_space_around_an_override_is_ignored(read, small: str) -> None:
     assert read(small, [" structure.dim = 32 "]).dump()["structure"]["dim"] == 32
 
 
+def test_an_option_replaces_its_alternative_in_the_file(read, errors_of, small: str) -> None:
+    text = small.replace("steps: 3", "epochs: 3\n  batch_tokens: 90")
+    learning = read(text, ["learning.steps=5", "learning.batch_size=4"]).dump()["learning"]
+    assert [learning[name] for name in ("steps", "epochs", "batch_size", "batch_tokens")] == [5, None, 4, None]
+    assert read(text, ["learning.steps="]).dump()["learning"]["epochs"] == 3
+    both = read(text, ["learning.steps=5", "learning.epochs=2"]).dump()["learning"]
+    assert (both["steps"], both["epochs"]) == (5, 2)  # an error where the part is built
+
+
 def test_empty_value_is_null(read, errors_of, small: str) -> None:
     assert read(small, ["structure.encoder.position="]).dump()["structure"]["encoder"]["position"] is None
     assert errors_of(small, ["structure.dim="]) == [

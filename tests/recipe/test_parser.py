@@ -110,7 +110,7 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
             "layers: 1000000000000",
             "6: structure.encoder.layers: must be an integer from 1 to 1,000, not 1000000000000",
         ),
-        ("steps: 3", "steps: -3", "11: learning.steps: must be an integer from 1 to 10^12, not -3"),
+        ("steps: 3", "steps: -3", "11: learning.steps: must be an integer from 1 to 10^12 or null, not -3"),
         ("lr: 0.01", "lr: 0", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not 0"),
         ("lr: 0.01", "lr: .nan", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not NaN"),
         ("lr: 0.01", "lr: 1e999", "12: learning.optimizer.lr: must be a number above 0, up to 10^12, not Infinity"),
@@ -145,7 +145,7 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
             "6: structure.encoder: no Encoder named 'adam': that is an Optimizer {encoders}",
         ),
         ("{type: dates, train: 100}", "{}", "2: data: needs a type: which Data? {datas}"),
-        ("  steps: 3\n", "", "9: learning: Gradient needs 'steps'"),
+        ("layers: 1}", "layers: 1, layer: {mask: window}}", "6: structure.encoder.layer.mask: Window needs 'reach'"),
         ("objective: next-token\n", "", "1: a recipe needs 'objective'"),
     ],
 )

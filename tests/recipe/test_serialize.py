@@ -18,6 +18,7 @@ import weft
 from weft.blocks import LSTM, MultiHeadAttention, TokenEmbedder, Transformer, TransformerLayer
 from weft.core.contracts import Encoder
 from weft.core.fields import Field, Info
+from weft.core.masks import Window
 from weft.core.registry import CATALOG, is_composition, option_parameters, slot_of
 from weft.data import Dates, PlainText
 from weft.evaluate import Evaluation, ExactMatch
@@ -305,8 +306,9 @@ def test_wrong_values_from_python_are_located() -> None:
 
 
 def test_a_missing_required_option_is_an_error() -> None:
-    with pytest.raises(ValueError, match="learning: Gradient needs 'steps'"):
-        run_with(learning=Gradient).checked()
+    layer = partial(TransformerLayer, mask=Window)
+    with pytest.raises(ValueError, match=r"structure.encoder.layer.mask: Window needs 'reach'"):
+        run_with(structure=partial(Seq2Seq, encoder=partial(Transformer, layer=layer))).checked()
 
 
 def test_parts_of_the_wrong_slot_from_python_are_errors() -> None:

@@ -203,7 +203,7 @@ def test_patience_stops_early_and_final_best_keeps_the_best_weights(tmp_path, mo
     assert max(r["step"] for r in log if r["event"] == "train") == 4
     stopped = {"event": "stopped", "stage": 0, "step": 4, "monitor": "loss", "patience": 2, "best": 0.5, "best_step": 2}
     assert [r for r in log if r["event"] == "stopped"] == [stopped]
-    train(run, tmp_path / "run", resume=True)
+    train(run, tmp_path / "run", resume=True, keep=True)
     assert (tmp_path / "run" / "log.jsonl").read_text().count('"stopped"') == 1
     best = tmp_path / "run" / "checkpoints" / "step-00000002"
     assert best.is_dir()

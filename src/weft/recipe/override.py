@@ -5,6 +5,9 @@ from __future__ import annotations
 from weft.recipe.text import parse_value
 from weft.recipe.tree import BROKEN, COMMAND_LINE, Node, Problem, RecipeError, shorten
 
+_ALTERNATIVES = {"steps": "epochs", "epochs": "steps", "batch_tokens": "batch_size", "batch_size": "batch_tokens"}
+"""Options of which at most one is set: setting one on the command line removes the other from the file."""
+
 
 def override(root: Node, assignment: str) -> None:
     """Apply ``path=value`` to a tree. Changing a ``type`` drops the options that the old one has in the file.
@@ -49,6 +52,9 @@ def _assign(node: Node, steps: list[str], value: Node) -> None:
         node.value = {**kept, "type": value}
     elif isinstance(node.value, dict):
         node.value[step] = value
+        other = node.value.get(_ALTERNATIVES.get(step, ""))
+        if value.value is not None and other is not None and other.where != COMMAND_LINE:
+            del node.value[_ALTERNATIVES[step]]
 
 
 def _overridden(node: Node) -> Node:
