@@ -244,3 +244,11 @@ def test_a_binary_file_is_not_text(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "rows.txt").write_bytes(content)
     with pytest.raises(ValueError, match=r"rows\.txt: not a text file"):
         detect_data([str(tmp_path / "rows.txt")])
+
+
+def test_the_index_of_a_data_frame_has_no_name(tmp_path: Path) -> None:
+    rows = "".join(f"{n},a rather {word} film,{label}\n" for n, (word, label) in enumerate([("good", "yes"), ("bad", "no")] * 10))
+    detected = detect(tmp_path / "reviews.csv", ",review,sentiment\n" + rows)
+    assert detected.columns == {"text": "review", "label": "sentiment"} and "column_names" not in detected.options
+    headerless = detect(tmp_path / "headerless.csv", ",a film,yes\n" + rows)
+    assert "column_names" in headerless.options

@@ -236,7 +236,7 @@ def test_every_file_of_a_run_is_written_with_its_format_version(tmp_path):
 
 def test_a_run_repeated_from_its_own_recipe_is_bit_identical(tmp_path):
     small_run(precision="bf16").train(tmp_path / "first", quiet=True, keep=True)
-    train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second")
+    train(read_run(tmp_path / "first" / "recipe.yaml"), tmp_path / "second", keep=True)
     assert final_digest(tmp_path / "first") == final_digest(tmp_path / "second")
     assert (tmp_path / "first" / "metrics.json").read_text() == (tmp_path / "second" / "metrics.json").read_text()
 

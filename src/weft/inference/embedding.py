@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from weft.blocks import FirstPooler, LastPooler, MaxPooler, MeanPooler
-from weft.core.batch import pad
+from weft.core.batch import collate
 from weft.core.contracts import Codec
+from weft.core.example import MarkedIds
 from weft.core.seq import Seq
-from weft.data.encoding import cut_text
+from weft.data.encoding import cut_text, encode_example
 from weft.generate.frontier import positions
 from weft.inference.load import load
 from weft.inference.published import open_published
@@ -65,10 +66,10 @@ class TextEmbedder:
         room = max(0, self.max_length - field.frame.size(1))
         full = list(texts)
         short = [cut_text(text, room) for text in full]
-        encoded = self.codec.tokenizers[field.space].encode_batch([text.lower() if self.lowercase else text for text in short])
+        encoded = self._encode([text.lower() if self.lowercase else text for text in short])
         lengths = zip(encoded, map(len, short), map(len, full), strict=True)
         self.truncated += sum(len(ids) > room or kept < length for ids, kept, length in lengths)
-        rows = [np.asarray(field.frame.around([np.asarray(ids[:room], np.int64)])) for ids in encoded]
+        rows = [field.frame.around([ids[:room]]) for ids in encoded]
         order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
         device = next(self.model.parameters()).device
         found = np.zeros((len(rows), self.model.dim), np.float32)
@@ -79,12 +80,22 @@ class TextEmbedder:
             while start < len(order):
                 width = max(1, len(rows[order[start]]))
                 batch = order[start : start + max(1, budget // width)]
-                vectors = self.pooler(self.model.encode(pad([rows[i] for i in batch]).to(device))).float()
+                vectors = self.pooler(
+                    self.model.encode(collate([{"text": rows[i]} for i in batch], batch)["text"].to(device))
+                ).float()
                 if vectors.shape[1] != found.shape[1]:  # concatenated poolers
                     found = np.zeros((len(rows), vectors.shape[1]), np.float32)
                 found[batch] = (torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors).cpu().numpy()
                 start += len(batch)
         return found
+
+    def _encode(self, texts: list[str]) -> list[np.ndarray | MarkedIds]:
+        """The token ids of texts, with the characters of each word where the model needs them."""
+        field = self.codec.info.input_texts()[0]
+        if not field.characters:
+            return [np.asarray(ids, np.int64) for ids in self.codec.tokenizers[field.space].encode_batch(texts)]
+        names = [other.name for other in self.codec.info.texts()]
+        return [encode_example(self.codec, dict.fromkeys(names, text))[field.name] for text in texts]
 
     def nearest(self, query: str, texts: Sequence[str], vectors: np.ndarray, top_k: int = 5) -> list[tuple[float, str]]:
         """Semantic search: return the ``top_k`` texts with the highest cosine similarity to the query, best first.

@@ -16,7 +16,7 @@ _SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _MAX_CLASSES = 100
 _LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent", "emotion", "stars", "similarity", "y")
 """Names of label columns in lowercase, the most specific first."""
-_NO_LABELS = ("id", "split")
+_NO_LABELS = ("", "id", "split")
 """Names of columns with few distinct values that are no labels."""
 
 

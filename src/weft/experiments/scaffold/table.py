@@ -254,14 +254,14 @@ def _table_remedy(table: _Table) -> str:
 
 
 def _is_header(names: list[str], rows: Sequence[Mapping[str, str]]) -> bool:
-    """Whether the first line names the columns: it has no number, no sentence and no value that occurs again in its column."""
-    return not any(
-        not n.strip()
-        or NUMBER.fullmatch(n.strip())
-        or n.strip()[-1] in ".!?。！？"
-        or any(row[n] == n for row in rows)
-        or count_words(n) > 6
-        for n in names
+    """Whether the first line names the columns: it has no number, no sentence and no value that occurs again in its column.
+
+    The first name may be missing: that of the index of a data frame.
+    """
+    first, *others = names
+    return all(n.strip() for n in others) and not any(
+        NUMBER.fullmatch(n.strip()) or n.strip()[-1] in ".!?。！？" or any(row[n] == n for row in rows) or count_words(n) > 6
+        for n in (names if first.strip() else others)
     )
 
 
