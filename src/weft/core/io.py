@@ -210,6 +210,8 @@ def content_hash(path: str | Path) -> str:
     """``sha256`` of a file, or of the names and contents of a folder; cached by size and modification time."""
     path = Path(path)
     if not path.is_dir():
+        if not path.is_file():
+            raise ValueError(f"{path}: must be a regular file, not a device or pipe")
         return _known_hash(str(path), path.stat().st_size, path.stat().st_mtime_ns)
     named = [f"{Path(file).relative_to(path)}\0{content_hash(file)}\n" for file in list_files(path)]
     return hashlib.sha256("".join(named).encode("utf-8", "surrogatepass")).hexdigest()

@@ -176,7 +176,11 @@ def _recoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
         if first and encoding in ("utf-16", "utf-32") and BOMS.get(chunk[:4], BOMS.get(chunk[:2])) == encoding:
             yield codecs.BOM_UTF8  # the decoder removes the mark; ``Cursor`` counts it
         first = False
-        yield decoder.decode(chunk).encode("utf-8", "surrogateescape")
+        try:
+            text = decoder.decode(chunk)
+        except UnicodeError as error:
+            raise ValueError(f"the text is not in {encoding}: {error}; set the option encoding") from None
+        yield text.encode("utf-8", "surrogateescape")
     yield decoder.decode(b"", True).encode("utf-8", "surrogateescape")
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
+
 from weft.core.contracts import Decodes
 from weft.core.fields import Info
 from weft.core.hub import PACKAGED
@@ -103,7 +105,8 @@ def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     source = plans_with_data(stages)[-1]
     codec = load_codec(source.data(), source.codec_folder(home.path))
     _check_size(stages[-1], codec.info, home)
-    network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
+    with torch.random.fork_rng():  # the generators of the caller are left as they are
+        network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
     network.load(read_weights(home.model))
     network.to(choose_device(device)).train(False)
     result = EvaluationResult.from_document(read_metrics(home.metrics)) if home.metrics.is_file() else None

@@ -147,6 +147,8 @@ class TrainedRun:
     def predict_proba(self, requests: Iterable[Request], batch_size: int = 64) -> np.ndarray:
         """Return the probability of each class for each request, N x C in the order of ``classes``, as in scikit-learn.
 
+        Choices that a question does not have get 0.
+
         Args:
             requests: As for ``predict``.
             batch_size: Number of requests per batch.
@@ -156,7 +158,7 @@ class TrainedRun:
             found = [prediction.probabilities for prediction in self.predictions(requests, batch_size)]
         if not classes or any(not probabilities for probabilities in found):
             raise ValueError(f"{self.name} predicts no class, so it has no probabilities; use predict")
-        return np.array([[of_one[name] for name in classes] for of_one in found]).reshape(-1, len(classes))
+        return np.array([[of_one.get(name, 0.0) for name in classes] for of_one in found]).reshape(-1, len(classes))
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ class _TextEstimator(BaseEstimator):
         pretrained = {"type": "pretrained", "from": self.model}
         scratch = {"type": "classifier", "dim": self.dim}
         structure = scratch if self.model is None else {**pretrained, "task": "classification"}
-        lr = self.lr or (1e-3 if self.model is None else 5e-5)
+        lr = (1e-3 if self.model is None else 5e-5) if self.lr is None else self.lr
         recipe = {
             "seed": self.random_state,
             "device": self.device,
@@ -111,8 +111,8 @@ class _TextEstimator(BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        files = state.pop("files", None)
-        super().__setstate__(state)
+        files = state.get("files")
+        super().__setstate__({name: value for name, value in state.items() if name != "files"})
         if files is None:
             return
         self._temporary = tempfile.TemporaryDirectory(prefix="weft-")

@@ -41,6 +41,8 @@ def inputs(padding: str) -> Seq:
         mask[1, -131:] = False
     elif padding == "left":
         mask[1, :131] = False
+    elif padding == "inside":
+        mask[1, 60:68] = False
     return Seq(data, None if padding == "none" else mask)
 
 
@@ -60,13 +62,13 @@ def assert_equal(x: Seq, found: Tensor, dense: Tensor) -> None:
     torch.testing.assert_close(found[x.real()], dense[x.real()], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("padding", ["none", "right", "left"])
+@pytest.mark.parametrize("padding", ["none", "right", "left", "inside"])
 @pytest.mark.parametrize("mask", NEAR, ids=str)
 def test_equals_the_dense_mask(mask: Mask, padding: str) -> None:
     x, module = inputs(padding), MultiHeadAttention(8, heads=2)
     found, dense, skipped = both(module, x, mask)
     assert_equal(x, found, dense)
-    assert skipped == (padding != "left" or not mask.locality().first)
+    assert skipped == (padding in ("none", "right") or (padding == "left" and not mask.locality().first))
 
 
 @pytest.mark.parametrize("position", [Distance(8), RotaryPosition(8)], ids=lambda p: type(p).__name__)

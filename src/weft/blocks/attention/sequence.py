@@ -62,8 +62,8 @@ def _is_triangular(query: Seq, kv: KV, mask: Mask) -> bool:
 def _nearby(query: Seq, kv: KV, mask: Mask, position: Position | None) -> Locality | None:
     """The bound on distances, if the mask has one that saves work and the indices of queries and keys are their positions.
 
-    Real positions are consecutive, so distances between them are those between indices, whatever the side of the padding. Where
-    the first positions are exempt, their indices must be known, so padding must be on the right.
+    Where real positions are consecutive, distances between them are those between indices, whatever the side of the padding.
+    Where the first positions are exempt, their indices must be known, so padding must be on the right.
     """
     near = mask.locality()
     if near is None or near.back >= UNBOUNDED or near.ahead >= UNBOUNDED:
@@ -72,8 +72,13 @@ def _nearby(query: Seq, kv: KV, mask: Mask, position: Position | None) -> Locali
         return None
     if query.width <= 2 * (near.first + near.back + near.ahead + _BLOCK):
         return None
-    starts_late = near.first and kv.mask is not None and not bool(kv.mask[:, 0].all())
-    return None if starts_late else near
+    if kv.mask is None:
+        return near
+    if torch.compiler.is_compiling():  # what follows depends on the values of the mask
+        return None
+    starts_BS = kv.mask & ~F.pad(kv.mask[:, :-1], (1, 0))
+    known = bool(kv.mask[:, 0].all()) if near.first else True
+    return near if known and bool((starts_BS.sum(1) <= 1).all()) else None
 
 
 def _attend_nearby(

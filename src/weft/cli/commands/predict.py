@@ -104,7 +104,9 @@ def _source(trained: TrainedRun, file: Path | None, input_format: InputFormat) -
             raise ValueError("standard input is read as lines of text; name a file to read it with --format data")
         return None
     if not file.is_file():
-        raise ValueError(f"there is no file {file}")
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder; predict reads one file at a time")
+        raise ValueError(f"{file}: must be a regular file, not a device or pipe" if file.exists() else f"there is no file {file}")
     return None if input_format is InputFormat.LINES else input_source(trained, file, input_format is InputFormat.DATA)
 
 
@@ -163,6 +165,8 @@ class _Counted:
 def _write(trained: TrainedRun, file: Path | None, source: ReadsInputs | None, out: Path, rows: _Counted) -> None:
     from weft.inference.prediction_file import PredictionFile, check_output
 
+    if trained.folder is not None and out.absolute().parent.resolve() == trained.folder.resolve():
+        raise ValueError(f"--out {out} is in the run folder, whose files record the training; choose another folder")
     table = PredictionFile(trained, file, source)
     check_output(out, file, table.suffixes)
     table.write(out, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
@@ -265,6 +266,8 @@ def _paths(files: Paths, folder: Path) -> str:
     def relative(file: str) -> str:
         path, base = Path(file).resolve(), folder.resolve()
         shown = str(path.relative_to(base) if path.is_relative_to(base) else path)
-        return shown if re.fullmatch(r"[\w./-]+", shown) else repr(shown)
+        if "${" in shown:
+            raise ValueError(f"{shown!r}: a recipe cannot name this file, because ${{...}} is a reference; rename it")
+        return shown if re.fullmatch(r"[\w./-]+", shown) else json.dumps(shown, ensure_ascii=False)
 
     return relative(files[0]) if len(files) == 1 else f"[{', '.join(map(relative, files))}]"
