@@ -39,8 +39,8 @@ ABOUT = {
 """The second line of each box."""
 COLUMNS = {
     "cli": 2.0, "sklearn": 0.3, "systems": 1.2, "experiments": 2.8, "inference": 2.0, "training": 2.0, "inspect": 1.7,
-    "evaluate": 1.0, "generate": 0.0, "pretrained": 3.6, "models": 3.9, "objectives": 1.0, "learning": 1.95, "blocks": 0.3, "data": 2.8,
-    "recipe": 3.9, "core": 1.95,
+    "evaluate": 1.0, "generate": 0.0, "pretrained": 3.6, "models": 3.9, "objectives": 1.0, "learning": 1.95, "blocks": 0.3,
+    "data": 2.8, "recipe": 3.9, "core": 1.95,
 }  # fmt: skip
 """Horizontal positions, chosen so that no arrow crosses a box; a new package starts at the left edge."""
 PITCH, ROW, WIDTH, HEIGHT, MARGIN = 180, 74, 152, 42, 14
