@@ -174,7 +174,7 @@ def test_from_raw_files_to_predictions_without_an_edit(shape: str, tmp_path: Pat
     assert new.out.startswith(f"{source}: ") and f"type: {source}" in recipe.read_text(encoding="utf-8")
     checked = weft("check", recipe)
     assert checked.code == 0, checked.err
-    small = ["structure.dim=8", "learning.steps=2", "learning.schedule=constant", "evaluate.every=0", "device=cpu"]
+    small = ["structure.dim=8", "learning.steps=2", "learning.schedule=constant", "evaluate.every=1", "device=cpu"]
     small += ["data.validation_fraction=0.2"] if "validation_fraction" in recipe.read_text(encoding="utf-8") else []
     if source in ("plain-text", "parallel-text", "question-answering"):
         small += ["data.tokenizer.vocab_size=100"]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from weft.blocks import FirstPooler, LastPooler, MaxPooler, MeanPooler
-from weft.core.batch import collate
+from weft.core.batch import Instance, collate
 from weft.core.contracts import Codec
 from weft.core.example import MarkedIds
 from weft.core.seq import Seq
@@ -80,9 +80,8 @@ class TextEmbedder:
             while start < len(order):
                 width = max(1, len(rows[order[start]]))
                 batch = order[start : start + max(1, budget // width)]
-                vectors = self.pooler(
-                    self.model.encode(collate([{"text": rows[i]} for i in batch], batch)["text"].to(device))
-                ).float()
+                instances = [Instance(text=rows[i]) for i in batch]
+                vectors = self.pooler(self.model.encode(collate(instances, batch)["text"].to(device))).float()
                 if vectors.shape[1] != found.shape[1]:  # concatenated poolers
                     found = np.zeros((len(rows), vectors.shape[1]), np.float32)
                 found[batch] = (torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors).cpu().numpy()
