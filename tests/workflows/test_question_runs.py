@@ -91,9 +91,9 @@ def test_a_run_learns_and_its_answers_are_parts_of_the_context(
     assert run.predict(rows) == ["Kim", "Graz", ""]
     again = weft.load(folder)
     assert again.predict(rows) == ["Kim", "Graz", ""]
-    (folder / "lines.tsv").write_text("".join(f"{question}\t{context}\n" for question, context in ROWS))
-    assert recipe_key(["predict", str(folder), str(folder / "lines.tsv")], capsys) == "Kim\nGraz\n\n"
-    lines = recipe_key(["predict", str(folder), str(folder / "lines.tsv"), "--json"], capsys).splitlines()
+    (folder / "lines.txt").write_text("".join(f"{question}\t{context}\n" for question, context in ROWS))
+    assert recipe_key(["predict", str(folder), str(folder / "lines.txt")], capsys) == "Kim\nGraz\n\n"
+    lines = recipe_key(["predict", str(folder), str(folder / "lines.txt"), "--json"], capsys).splitlines()
     assert json.loads(lines[1]) == {"question": ROWS[1][0], "context": ROWS[1][1], "answer": "Graz"}
     metric_values = json.loads(recipe_key(["evaluate", str(folder), "--json"], capsys))
     assert metric_values["answer_f1"] > 0.9 and set(metric_values["intervals"]) == {"answer_exact_match", "answer_f1"}
@@ -106,9 +106,9 @@ def test_a_run_learns_and_its_answers_are_parts_of_the_context(
 
 def test_a_line_without_its_context_is_refused(trained: tuple[Path, weft.TrainedRun], capsys: pytest.CaptureFixture[str]) -> None:
     folder, _ = trained
-    (folder / "lines.tsv").write_text("Who is in?\n")
+    (folder / "lines.txt").write_text("Who is in?\n")
     with pytest.raises(SystemExit) as left:
-        main(["predict", str(folder), str(folder / "lines.tsv")])
+        main(["predict", str(folder), str(folder / "lines.txt")])
     assert left.value.code == 2
     assert "line 1: one text given, but an input needs 2 (question, context), separated by tabs" in capsys.readouterr().err
 

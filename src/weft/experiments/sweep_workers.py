@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from weft.core.io import parse_json
+
 _POLL_SECONDS = 0.1
 INTERRUPTED = "interrupted"
 
@@ -93,7 +95,7 @@ class Worker:
         for file in (self._output, self._errors):
             file.close()
         if self._process.returncode == 0 and lines:
-            return str(json.loads(lines[-1]))
+            return str(parse_json(lines[-1]))
         ended = f"the process ended with code {self._process.returncode}"
         return f"{ended}: {errors[-1]}" if errors else ended
 
@@ -120,7 +122,7 @@ def thread_share(workers: int) -> int:
 
 def main() -> None:
     """Train the trial that standard input names, and print the message of an error, "" or ``INTERRUPTED`` as JSON."""
-    job = Job(*json.loads(sys.stdin.readline()))
+    job = Job(*parse_json(sys.stdin.readline()))
     result = sys.stdout
     with contextlib.redirect_stdout(sys.stderr):
         outcome = _train(job)
