@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -19,9 +20,20 @@ runpy.run_module("weft", run_name="__main__")
 """
 
 
+def _default_interrupts() -> None:
+    """A shell ignores SIGINT in its background jobs, and processes inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(
     ("module", "printed"), [("typer", ""), ("weft.cli.commands.train", ""), ("weft.inference.load", "interrupted\n")]
 )
 def test_an_interrupt_while_modules_are_imported_is_quiet(module: str, printed: str) -> None:
-    done = subprocess.run([sys.executable, "-c", CODE.format(module=module)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(module=module)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=_default_interrupts,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", printed)
