@@ -21,6 +21,8 @@ _TIMEOUT = timedelta(days=7)
 _RELEASE_SECONDS = 0.1
 """Time for gloo's threads to release the last tensors. They need the GIL for that, which ``destroy_process_group`` holds while it
 waits for them."""
+_EXIT_SECONDS = 1.0
+"""Time for a failed process to end before the others do: launchers report the process that ends first."""
 _TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _CONNECTION_ERRORS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 
@@ -162,6 +164,9 @@ class Processes:
 
     def _exit_on_failure(self, message: dict[str, Any]) -> dict[str, Any]:
         if "failed" in message and not self.is_main:
+            with contextlib.suppress(RuntimeError):
+                self.broadcast()  # until the first process closes its connections
+            time.sleep(_EXIT_SECONDS)
             raise SystemExit(1)
         return message
 
@@ -187,6 +192,7 @@ def join_processes() -> Iterator[Processes]:
         if not any(text in str(error) for text in _CONNECTION_ERRORS):
             raise
         print(f"process {dist.get_rank()}: another process has exited, so this one exits too", file=sys.stderr, flush=True)
+        time.sleep(_EXIT_SECONDS)
         raise SystemExit(1) from None
     except BaseException:  # the others may be at another point: the group ends with the process
         time.sleep(_RELEASE_SECONDS)
