@@ -303,7 +303,7 @@ def test_rows_are_streamed(films: Any, tmp_path: Path, monkeypatch: pytest.Monke
     """However many rows there are, only a few are read ahead of what is written."""
     from weft.cli.commands import predict as command
 
-    rows, ahead = 2000, 0
+    rows, ahead = 5000, 0
     (tmp_path / "in.jsonl").write_text('{"text": "good film"}\n' * rows)
     read, written = [0], [0]
     real = command._rows
@@ -322,5 +322,5 @@ def test_rows_are_streamed(films: Any, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(command, "_rows", counted)
     monkeypatch.setattr(Prediction, "value", lambda self: record(None, self))
     answer = weft("predict", films.folder, tmp_path / "in.jsonl", "--out", tmp_path / "out.jsonl")
-    assert answer.code == 0 and written == [rows] and ahead <= 130, ahead
+    assert answer.code == 0 and written == [rows] and ahead <= 1100, ahead
     assert (tmp_path / "out.jsonl").read_text().count("\n") == rows

@@ -2,7 +2,7 @@
 
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
-from weft.data.encoding import encode_example
+from weft.data.encoding import encode_example, encode_examples
 from weft.data.feed import EvaluationFeed, Feed, PaddingStats, evaluation_batches
 from weft.data.order import Buckets, permute
 from weft.data.prepared import PreparedDataset
@@ -59,6 +59,7 @@ __all__ = [
     "WordPiece",
     "cache_rows",
     "encode_example",
+    "encode_examples",
     "evaluation_batches",
     "is_lossless",
     "load_codec",

@@ -405,10 +405,22 @@ def encode_example(codec: Codec, cells: Mapping[str, str], on_truncation: Callab
         cells: Cells by field name.
         on_truncation: Called with the number of tokens removed from texts that are too long.
     """
-    short = cut_cells(codec.info, cells)
-    (values,) = rows_of(encode(codec, [short])) or [{}]
-    images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
-    truncated, lost = truncate(codec.info, values)
-    if (lost or short is not cells) and on_truncation is not None:
-        on_truncation(lost)
-    return assemble(codec.info, truncated) | images
+    return encode_examples(codec, [cells], on_truncation)[0]
+
+
+def encode_examples(
+    codec: Codec, rows: Sequence[Mapping[str, str]], on_truncation: Callable[[int], None] | None = None
+) -> list[dict[str, Any]]:
+    """Encode rows as examples, their texts tokenized together. See ``encode_example``."""
+    short = [cut_cells(codec.info, cells) for cells in rows]
+    encoded = rows_of(encode(codec, short)) or [{}] * len(rows)
+    examples, removed = list[dict[str, Any]](), list[int]()
+    for cells, cut_row, values in zip(rows, short, encoded, strict=True):
+        images = {field.name: read_image(cells[field.name], field) for field in codec.info.images()}
+        truncated, lost = truncate(codec.info, values)
+        examples.append(assemble(codec.info, truncated) | images)
+        removed += [lost] if lost or cut_row is not cells else []
+    if on_truncation is not None:
+        for lost in removed:
+            on_truncation(lost)
+    return examples

@@ -13,7 +13,6 @@ from weft.evaluate.evaluation import Evaluation, EvaluationResult
 from weft.evaluate.exact_match import ExactMatch
 from weft.evaluate.forward_bleu import ForwardBLEU, SelfBLEU
 from weft.evaluate.kneser_ney import KneserNey
-from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.macro_f1 import MacroF1
 from weft.evaluate.mean_absolute_error import MeanAbsoluteError
 from weft.evaluate.multi_label_f1 import MultiLabelF1
@@ -44,7 +43,6 @@ __all__ = [
     "MacroF1",
     "MeanAbsoluteError",
     "MultiLabelF1",
-    "Perplexity",
     "ReferencePool",
     "Repetition",
     "SelfBLEU",
@@ -59,7 +57,6 @@ __all__ = [
     "overlapping_sentence",
     "overlapping_span",
     "paired_test",
-    "perplexity",
     "repetition_rate",
     "self_bleu",
 ]

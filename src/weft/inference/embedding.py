@@ -5,7 +5,7 @@ Shape suffixes: N texts, D dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from weft.core.batch import Instance, collate
 from weft.core.contracts import Codec
 from weft.core.example import MarkedIds
 from weft.core.seq import Seq
-from weft.data.encoding import cut_text, encode_example
+from weft.data.encoding import cut_text, encode_examples
 from weft.generate.frontier import positions
+from weft.inference.engine import answers, encoder_budget
 from weft.inference.load import load
 from weft.inference.published import open_published
 from weft.inference.trained_run import TrainedRun
@@ -29,11 +30,8 @@ from weft.pretrained.sentence_layout import MODULES, POOLING, pooling_modes, rea
 from weft.training.run_folder import RunFolder
 from weft.training.threads import share_processors
 
-MAX_BATCH_TOKENS = 4096
-"""Token budget of a batch, padding included."""
-TOKENS_PER_THREAD = 256
-"""Token budget of a batch per CPU thread, for at least two threads: small batches have less padding and stay in the caches, but
-products of few rows are slower."""
+MAX_ROWS = 512
+"""Maximum number of texts per batch."""
 LENGTH, SENTENCES, TOKENIZER = "sentence_bert_config.json", "config_sentence_transformers.json", "tokenizer_config.json"
 """Files of sentence-transformers with the maximum length and with the prompts, and that of the tokenizer."""
 
@@ -61,40 +59,42 @@ class TextEmbedder:
     truncated: int = 0
 
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
-        """Return N x D embeddings, in the order of the texts. Batches are sorted by length, so that they have little padding."""
+        """Return N x D embeddings, in the order of the texts."""
+        found = list(self.stream(texts))
+        return np.stack(found) if found else np.zeros((0, self.model.dim), np.float32)
+
+    def stream(self, texts: Iterable[str], batch_size: int = MAX_ROWS) -> Iterator[np.ndarray]:
+        """Yield the embedding of each text, in order: for more texts than fit into memory.
+
+        Args:
+            texts: Texts.
+            batch_size: Maximum number of texts per batch.
+        """
+        device = next(self.model.parameters()).device
+        return answers(texts, self._encode, self._vectors, length=len, max_rows=batch_size, max_tokens=encoder_budget(device))
+
+    def _vectors(self, rows: list[Any], numbers: list[int]) -> np.ndarray:
+        """The embeddings of the texts of a batch."""
+        instances = [Instance(text=row) for row in rows]
+        text = collate(instances, numbers)["text"].to(next(self.model.parameters()).device)
+        vectors = self.pooler(self.model.encode(text)).float()
+        return (torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors).cpu().numpy()
+
+    def _encode(self, texts: list[str], first: int) -> list[np.ndarray | MarkedIds]:
+        """The input ids of texts, with the characters of each word where the model needs them; truncated texts are counted."""
         field = self.codec.info.input_texts()[0]
         room = max(0, self.max_length - field.frame.size(1))
-        full = list(texts)
-        short = [cut_text(text, room) for text in full]
-        encoded = self._encode([text.lower() if self.lowercase else text for text in short])
-        lengths = zip(encoded, map(len, short), map(len, full), strict=True)
-        self.truncated += sum(len(ids) > room or kept < length for ids, kept, length in lengths)
-        rows = [field.frame.around([ids[:room]]) for ids in encoded]
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        device = next(self.model.parameters()).device
-        found = np.zeros((len(rows), self.model.dim), np.float32)
-        on_cpu = TOKENS_PER_THREAD * max(2, torch.get_num_threads())
-        budget = min(MAX_BATCH_TOKENS, on_cpu) if device.type == "cpu" else MAX_BATCH_TOKENS
-        start = 0
-        with torch.inference_mode():
-            while start < len(order):
-                width = max(1, len(rows[order[start]]))
-                batch = order[start : start + max(1, budget // width)]
-                instances = [Instance(text=rows[i]) for i in batch]
-                vectors = self.pooler(self.model.encode(collate(instances, batch)["text"].to(device))).float()
-                if vectors.shape[1] != found.shape[1]:  # concatenated poolers
-                    found = np.zeros((len(rows), vectors.shape[1]), np.float32)
-                found[batch] = (torch.nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors).cpu().numpy()
-                start += len(batch)
-        return found
-
-    def _encode(self, texts: list[str]) -> list[np.ndarray | MarkedIds]:
-        """The token ids of texts, with the characters of each word where the model needs them."""
-        field = self.codec.info.input_texts()[0]
-        if not field.characters:
-            return [np.asarray(ids, np.int64) for ids in self.codec.tokenizers[field.space].encode_batch(texts)]
-        names = [other.name for other in self.codec.info.texts()]
-        return [encode_example(self.codec, dict.fromkeys(names, text))[field.name] for text in texts]
+        short = [cut_text(text, room) for text in texts]
+        cased = [text.lower() for text in short] if self.lowercase else short
+        if field.characters:
+            names = [other.name for other in self.codec.info.texts()]
+            examples = encode_examples(self.codec, [dict.fromkeys(names, text) for text in cased])
+            encoded = [example[field.name] for example in examples]
+        else:
+            encoded = [np.asarray(ids, np.int64) for ids in self.codec.tokenizers[field.space].encode_batch(cased)]
+        lengths = zip(encoded, short, texts, strict=True)
+        self.truncated += sum(len(ids) > room or len(kept) < len(text) for ids, kept, text in lengths)
+        return [field.frame.around([ids[:room]]) for ids in encoded]
 
     def nearest(self, query: str, texts: Sequence[str], vectors: np.ndarray, top_k: int = 5) -> list[tuple[float, str]]:
         """Semantic search: return the ``top_k`` texts with the highest cosine similarity to the query, best first.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from weft.core.batch import Clock, Instance
 from weft.core.contracts import Dataset
 from weft.evaluate.evaluation import prediction_text
+from weft.evaluate.shared_encoding import shared_encoding
+from weft.inference.engine import answers, instance_length
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -35,20 +37,29 @@ class HighLossExample:
 
 def high_loss_examples(trained: TrainedRun, dataset: Dataset, max_examples: int) -> list[HighLossExample]:
     """Return the ``max_examples`` examples with the largest loss, largest first."""
-    losses: list[tuple[float, int, Instance]] = []
-    found: list[HighLossExample] = []
     objective, search = trained.objective, trained.evaluation().search
-    with torch.inference_mode():
-        for row in range(len(dataset)):
-            instance = objective.prepare(dataset[row], np.random.default_rng(0), dataset)
-            if instance is not None:
-                loss = objective(trained.model, trained.collate([instance]), Clock()).mean().item()
-                losses.append((loss, row, instance))
-        for loss, row, instance in sorted(losses, key=lambda one: -one[0])[:max_examples]:
-            try:
-                output = objective.predict(trained.model, trained.collate([instance]), search)[0]
-                prediction = prediction_text(output, trained.codec, dataset.raw(row))
-            except ValueError:  # a language model has no reference to compare with
-                prediction = ""
-            found.append(HighLossExample(row, loss, prediction, dataset.raw(row)))
-    return found
+
+    def prepare(rows: list[int], first: int) -> list[Instance | None]:
+        return [objective.prepare(dataset[row], np.random.default_rng(0), dataset) for row in rows]
+
+    def loss(batch: list[Instance | None], rows: list[int]) -> list[float | None]:
+        (instance,) = batch  # a batch has the sum of the losses of its rows
+        return [None if instance is None else objective(trained.model, trained.collate([instance]), Clock()).mean().item()]
+
+    def predict(batch: list[Any], numbers: list[int]) -> list[Any]:
+        with shared_encoding(trained.model):
+            return objective.predict(trained.model, trained.collate(batch), search)
+
+    losses = answers(range(len(dataset)), prepare, loss, length=lambda one: 0, max_rows=1)
+    worst = nsmallest(max_examples, ((-loss, row) for row, loss in enumerate(losses) if loss is not None))
+    try:
+        outputs = list(answers([row for _, row in worst], prepare, predict, length=instance_length))
+        predictions = [
+            prediction_text(out, trained.codec, dataset.raw(row)) for out, (_, row) in zip(outputs, worst, strict=True)
+        ]
+    except ValueError:  # a language model has no reference to compare with
+        predictions = [""] * len(worst)
+    return [
+        HighLossExample(row, -loss, prediction, dataset.raw(row))
+        for prediction, (loss, row) in zip(predictions, worst, strict=True)
+    ]

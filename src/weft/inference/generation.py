@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,20 +15,18 @@ from weft.core.fields import Field
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.core.seq import Seq
-from weft.data import encode_example
+from weft.data import encode_examples
 from weft.data.encoding import cut_text
 from weft.data.requests import encoder_field
 from weft.generate.frontier import positions
+from weft.inference.engine import BATCH_SIZE, MAX_DECODER_TOKENS, answers
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
-MAX_BATCH_TOKENS = 16_384
-"""Token budget of a batch, padding included."""
-
 
 def hypotheses(
-    trained: TrainedRun, texts: Iterable[str], search: Search | Build[Search] | None = None, batch_size: int = 64
+    trained: TrainedRun, texts: Iterable[str], search: Search | Build[Search] | None = None, batch_size: int = BATCH_SIZE
 ) -> Iterator[list[Hypothesis]]:
     """Yield the hypotheses for each text, best first. A language model continues the text; an encoder-decoder encodes it.
 
@@ -40,25 +39,47 @@ def hypotheses(
     _check_model(trained)
     if isinstance(texts, str):
         raise ValueError(f"expected a list of texts, got one string; pass generate([{texts[:40]!r}])")
-    texts = (_checked_text(text, number) for number, text in enumerate(texts, 1))
     searcher: Any = trained.evaluation().search if search is None else search if isinstance(search, Search) else search()
-    info, model = trained.codec.info, trained.model
-    target, source = info[info.target], encoder_field(model, info)
-    if source is None:
-        field, encoded = target, (_prompt(trained, text, target, line) for line, text in enumerate(texts, 1))
-    else:
-        field, encoded = source, (_source(trained, text, source) for text in texts)
-    for first, group in _batches(encoded, batch_size):
-        limits, keys = [searcher.limit(len(ids)) for ids in group], list(range(first, first + len(group)))
-        batch = trained.collate([Instance({field.name: ids}) for ids in group])
-        try:
-            with torch.inference_mode():
-                memory = None if source is None else model.memory(batch)
-                prompt = batch[field.name] if source is None else _start(trained, len(group))
-                found = searcher(model, memory, prompt=prompt, limits=limits, keys=keys)
-        except ValueError as error:
-            raise ValueError(f"lines {first + 1} to {first + len(group)}: {error}") from None
-        yield from found
+    generator = _Generator(trained, searcher)
+    return answers(texts, generator.encode, generator.compute, length=len, max_rows=batch_size, max_tokens=MAX_DECODER_TOKENS)
+
+
+class _Generator:
+    """Encodes texts and generates from them.
+
+    Args:
+        trained: The run.
+        search: The decoding algorithm.
+    """
+
+    def __init__(self, trained: TrainedRun, search: Any):
+        self.trained, self.search = trained, search
+        info = trained.codec.info
+        self.target, self.source = info[info.target], encoder_field(trained.model, info)
+        self.field = self.target if self.source is None else self.source
+
+    def encode(self, texts: list[str], first: int) -> list[Any]:
+        """The input ids of the texts of a window."""
+        checked = [_checked_text(text, number) for number, text in enumerate(texts, first + 1)]
+        rows = [{self.field.name: text} for text in checked if isinstance(text, str)]
+        examples = iter(encode_examples(self.trained.codec, rows, self.trained.count_truncated) if rows else [])
+        return [
+            text if isinstance(text, ValueError) else self._input(text, next(examples)[self.field.name], number)
+            for number, text in enumerate(checked, first + 1)
+        ]
+
+    def _input(self, text: str, ids: Any, line: int) -> Any:
+        return _prompt(self.trained, text, ids, self.target, line) if self.source is None else self.field.frame.around([ids])
+
+    def compute(self, inputs: list[Any], numbers: list[int]) -> list[list[Hypothesis]]:
+        """Generate from the texts of a batch. Samples depend on the number of the text, not on the batch."""
+        trained, limits = self.trained, [self.search.limit(len(ids)) for ids in inputs]
+        batch = replace(trained.collate([Instance({self.field.name: ids}) for ids in inputs]), rows=tuple(numbers))
+        with batch.naming("the input"):
+            if self.source is None:
+                return self.search(trained.model, None, prompt=batch[self.field.name], limits=limits, keys=numbers)
+            memory = trained.model.memory(batch)
+            return self.search(trained.model, memory, prompt=_start(trained, len(inputs)), limits=limits, keys=numbers)
 
 
 def _check_model(trained: TrainedRun) -> None:
@@ -71,28 +92,24 @@ def _check_model(trained: TrainedRun) -> None:
         )
 
 
-def _checked_text(text: Any, number: int) -> str:
-    if not isinstance(text, str):
-        raise ValueError(f"text {number} is {str(text)[:40]!r} of type {type(text).__name__}; expected str")
-    return text
+def _checked_text(text: Any, number: int) -> str | ValueError:
+    if isinstance(text, str):
+        return text
+    return ValueError(f"text {number} is {str(text)[:40]!r} of type {type(text).__name__}; expected str")
 
 
-def _source(trained: TrainedRun, text: str, field: Field) -> Any:
-    return field.frame.around([encode_example(trained.codec, {field.name: text}, trained.count_truncated)[field.name]])
-
-
-def _prompt(trained: TrainedRun, text: str, target: Field, line: int) -> Any:
-    """Return the ids that a language model continues: start ids and text; the BOS token for an empty text."""
+def _prompt(trained: TrainedRun, text: str, ids: Any, target: Field, line: int) -> Any:
+    """The ids that a language model continues: start ids and text; the BOS token for an empty text. An error for other texts."""
     codec, max_length = trained.codec, positions(trained.model)
-    ids = encode_example(codec, {target.name: text}, trained.count_truncated)[target.name]
     start = () if trained.start_ids == () and len(ids) else trained.start_ids or (target.special.bos,)
     if -1 in start:
-        raise ValueError(f"line {line} is empty, and the tokenizer of this model has no BOS token; pass a non-empty text")
+        return ValueError(f"line {line} is empty, and the tokenizer of this model has no BOS token; pass a non-empty text")
     # a run that weft trained truncates a long prompt, as in training
-    full = ids if trained.start_ids is None else codec.encode(target.name, cut_text(text, max_length or target.max_length))
+    cut = trained.start_ids is not None and len(ids) >= target.max_length
+    full = codec.encode(target.name, cut_text(text, max_length or target.max_length)) if cut else ids
     tokens = len(start) + len(full)
     if max_length is not None and tokens > max_length:
-        raise ValueError(f"line {line} has {tokens} tokens, but the model has {max_length} positions; pass a shorter text")
+        return ValueError(f"line {line} has {tokens} tokens, but the model has {max_length} positions; pass a shorter text")
     return surround(start, ids, [])
 
 
@@ -100,20 +117,3 @@ def _start(trained: TrainedRun, rows: int) -> Seq | None:
     if trained.start_ids is None:
         return None
     return Seq(torch.tensor([trained.start_ids] * rows, device=trained.device))
-
-
-def _batches(rows: Iterable[Any], batch_size: int) -> Iterator[tuple[int, list[Any]]]:
-    """Yield batches with the number of their first row: up to ``batch_size`` rows and ``MAX_BATCH_TOKENS`` padded tokens."""
-    group: list[Any] = []
-    first = longest = 0
-    for row in rows:
-        if group and (len(group) + 1) * max(longest, len(row)) > MAX_BATCH_TOKENS:
-            yield first, group
-            first, group, longest = first + len(group), [], 0
-        group.append(row)
-        longest = max(longest, len(row))
-        if len(group) == batch_size:  # at once: an interactive user waits for the output before typing the next line
-            yield first, group
-            first, group, longest = first + len(group), [], 0
-    if group:
-        yield first, group

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import torch
 
 from weft.core.batch import Instance
 from weft.core.contracts import Codec, Decodes, Latent, Objective, Search
 from weft.core.example import Example, Sequences
 from weft.core.fields import Info
 from weft.core.outputs import Hypothesis, MaskPrediction
-from weft.data import encode_example, with_mask_tokens
-from weft.data.requests import BadRequest, Request
+from weft.data import encode_examples, with_mask_tokens
+from weft.data.requests import BadRequest, Request, RequestSpec
 from weft.evaluate.evaluation import prediction_text
 from weft.evaluate.shared_encoding import shared_encoding
+from weft.inference.engine import BATCH_SIZE, MAX_DECODER_TOKENS, answers, encoder_budget, instance_length
 from weft.objectives import NextToken
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Prediction:
 def predictions(
     trained: TrainedRun,
     requests: Iterable[Request | BadRequest],
-    batch_size: int = 64,
+    batch_size: int = BATCH_SIZE,
     on_bad_request: Literal["error", "skip"] = "error",
 ) -> Iterator[Prediction]:
     """Yield the prediction for each request, in order.
@@ -62,24 +61,21 @@ def predictions(
     Args:
         trained: A run whose objective predicts.
         requests: A text each; a tuple, or a dict by field, where examples have several texts.
-        batch_size: Number of requests per batch.
+        batch_size: Maximum number of requests per batch.
         on_bad_request: What happens to a request that cannot be read: ``error``, or ``skip`` for an empty prediction with its
             ``problem``.
     """
     _check_model(trained, requests)
-    rows, search, first = (_readable(trained, request) for request in requests), trained.evaluation().search, 1
-    while group := list(islice(rows, batch_size)):
-        yield from _predict_batch(trained, group, first, search, on_bad_request == "skip")
-        first += len(group)
-
-
-def _readable(trained: TrainedRun, request: Request | BadRequest) -> dict[str, str] | BadRequest:
-    if isinstance(request, BadRequest):
-        return request
-    try:
-        return trained.cells(request)
-    except ValueError as error:
-        return BadRequest(str(error))
+    predictor = _Predictor(trained, trained.evaluation().search, on_bad_request == "skip")
+    decodes = Decodes in trained.model.provides()
+    return answers(
+        requests,
+        predictor.encode,
+        predictor.compute,
+        length=lambda one: instance_length(one.instance),
+        max_rows=batch_size,
+        max_tokens=MAX_DECODER_TOKENS if decodes else encoder_budget(trained.device),
+    )
 
 
 def _check_model(trained: TrainedRun, requests: Any) -> None:
@@ -97,22 +93,6 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
         raise ValueError(f"{trained.name} generates text and predicts no label: use generate(texts)")
 
 
-def _predict_batch(
-    trained: TrainedRun, group: Sequence[Mapping[str, str] | BadRequest], first: int, search: Search, skip: bool
-) -> Iterator[Prediction]:
-    """Predict a batch of requests, the first of which is number ``first``."""
-    codec = trained.codec
-    masked = with_mask_tokens(codec) if trained.objective.fills else None
-    encoded = [_encoded(trained, masked, row, number, skip) for number, row in enumerate(group, first)]
-    outputs = _forward(trained, [one.instance for one in encoded], first, search)
-    for one in encoded:
-        if one.problem:
-            yield Prediction("", {}, _target_kind(codec), one.problem)
-            continue
-        output, probabilities = next(outputs) if one.instance is not None else (None, [])
-        yield _prediction(codec, one.row, one.example, output, probabilities)
-
-
 class _Encoded(NamedTuple):
     """A request with its example; without an instance there is nothing to predict, because of a problem if there is one."""
 
@@ -122,35 +102,87 @@ class _Encoded(NamedTuple):
     problem: str = ""
 
 
-def _encoded(trained: TrainedRun, masked: Codec | None, row: Mapping[str, str] | BadRequest, number: int, skip: bool) -> _Encoded:
-    """Encode a request. Raises ValueError for one that cannot be read, unless it is skipped."""
-    try:
-        if isinstance(row, BadRequest):
-            raise ValueError(row.problem)
-        spec = trained.request_format(row)
-        example = encode_example(masked or spec.codec, row, trained.count_truncated)
-        has_words = _has_words(trained.codec.info, row)
-        return _Encoded(row, example, spec.objective.prepare_request(example) if has_words else None)
-    except ValueError as error:
-        if not skip:
-            raise ValueError(f"request {number}: {error}") from None
-        return _Encoded({}, {}, None, str(error))
+class _Predictor:
+    """Encodes requests and predicts them.
 
+    Args:
+        trained: The run.
+        search: The search of objectives that generate text.
+        skip: Whether a request that cannot be read gets a prediction with its problem.
+    """
 
-def _forward(
-    trained: TrainedRun, instances: Sequence[Instance | None], first: int, search: Search
-) -> Iterator[tuple[Any, list[float]]]:
-    """Run the model on the instances that are not None: the output and the class probabilities of each."""
-    kept = [instance for instance in instances if instance is not None]
-    if not kept:
-        return iter(())
-    batch = trained.collate(kept)
-    batch = replace(batch, rows=tuple(number for number, one in enumerate(instances, first) if one is not None))
-    with torch.inference_mode(), shared_encoding(trained.model), batch.naming("the requests", 1):
-        outputs = trained.objective.predict(trained.model, batch, search)
-        probability_BC = trained.objective.probabilities(trained.model, batch)
-    probabilities = probability_BC.tolist() if probability_BC is not None else [[]] * len(kept)
-    return zip(outputs, probabilities, strict=True)
+    def __init__(self, trained: TrainedRun, search: Search, skip: bool):
+        self.trained, self.search, self.skip = trained, search, skip
+        self.masked = with_mask_tokens(trained.codec) if trained.objective.fills else None
+
+    def encode(self, requests: list[Request | BadRequest], first: int) -> list[_Encoded | ValueError]:
+        """Encode the requests of a window; those of one format are tokenized together."""
+        rows = [self._cells(request) for request in requests]
+        found, specs = list[Any](rows), list[RequestSpec]()
+        of_spec = defaultdict[int, list[int]](list)
+        for number, row in enumerate(rows):
+            if not isinstance(row, ValueError):
+                spec = self.trained.request_format(row)
+                specs += [spec] if spec not in specs else []
+                of_spec[specs.index(spec)].append(number)
+        for index, numbers in of_spec.items():
+            for number, one in zip(numbers, self._encode(specs[index], [rows[number] for number in numbers]), strict=True):
+                found[number] = one
+        return [self._checked(one, number) for number, one in enumerate(found, first + 1)]
+
+    def _cells(self, request: Request | BadRequest) -> Any:
+        """The texts of a request by field, or the error of one that cannot be read."""
+        if isinstance(request, BadRequest):
+            return ValueError(request.problem)
+        try:
+            return self.trained.cells(request)
+        except ValueError as error:
+            return error
+
+    def _encode(self, spec: RequestSpec, rows: Sequence[Mapping[str, str]]) -> list[_Encoded | ValueError]:
+        """Encode rows together; one by one if that fails, so that the error is that of its row."""
+        try:
+            examples = encode_examples(self.masked or spec.codec, rows, self.trained.count_truncated)
+        except ValueError as error:
+            return [error] if len(rows) == 1 else [one for row in rows for one in self._encode(spec, [row])]
+        info = self.trained.codec.info
+        found: list[_Encoded | ValueError] = []
+        for row, example in zip(rows, examples, strict=True):
+            try:
+                found.append(_Encoded(row, example, spec.objective.prepare_request(example) if _has_words(info, row) else None))
+            except ValueError as error:
+                found.append(error)
+        return found
+
+    def _checked(self, one: _Encoded | ValueError, number: int) -> _Encoded | ValueError:
+        if not isinstance(one, ValueError):
+            return one
+        return _Encoded({}, {}, None, str(one)) if self.skip else ValueError(f"request {number}: {one}")
+
+    def compute(self, encoded: list[_Encoded], numbers: list[int]) -> Iterator[Prediction]:
+        """Predict the requests of a batch."""
+        codec = self.trained.codec
+        outputs = self._outputs([one.instance for one in encoded], numbers)
+        for one in encoded:
+            if one.problem:
+                yield Prediction("", {}, _target_kind(codec), one.problem)
+                continue
+            output, probabilities = next(outputs) if one.instance is not None else (None, [])
+            yield _prediction(codec, one.row, one.example, output, probabilities)
+
+    def _outputs(self, instances: Sequence[Instance | None], numbers: Sequence[int]) -> Iterator[tuple[Any, list[float]]]:
+        """Run the model on the instances that are not None: the output and the class probabilities of each."""
+        kept = [instance for instance in instances if instance is not None]
+        if not kept:
+            return iter(())
+        model, objective = self.trained.model, self.trained.objective
+        rows = tuple(number + 1 for number, one in zip(numbers, instances, strict=True) if one is not None)
+        batch = replace(self.trained.collate(kept), rows=rows)
+        with shared_encoding(model), batch.naming("the requests", 1):
+            outputs = objective.predict(model, batch, self.search)
+            probability_BC = objective.probabilities(model, batch)
+        probabilities = probability_BC.tolist() if probability_BC is not None else [[]] * len(kept)
+        return zip(outputs, probabilities, strict=True)
 
 
 def _prediction(

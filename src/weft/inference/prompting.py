@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
-from weft.core.batch import Batch, Instance, collate
+from weft.core.batch import Instance
 from weft.core.contracts import Codec
 from weft.core.example import CHOICE_LABELS, Targets, surround
 from weft.core.fields import Field
 from weft.core.seeding import key
 from weft.data.requests import encoder_field
+from weft.generate.frontier import positions
+from weft.inference.scoring import log_likelihoods
 from weft.inference.trained_run import TrainedRun
 
 PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
@@ -160,7 +161,7 @@ def _unmatched_brace(template: str) -> int:
     return opened[0] if opened else -1
 
 
-def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]], batch_size: int = 32) -> tuple[np.ndarray, np.ndarray]:
+def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
     """Return log p(answer | prompt) and the number of tokens of the answer for each pair.
 
     A language model continues the prompt; an encoder-decoder encodes the prompt and decodes the answer.
@@ -168,49 +169,64 @@ def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]], batch_s
     Args:
         run: A run that generates text.
         pairs: Prompt and answer.
-        batch_size: Number of pairs per batch.
     """
     codec = run.codec
-    target = codec.info[codec.info.target]
-    source = encoder_field(run.model, codec.info)
-    instances = [_instance(codec, prompt, answer, target, source, run.start_ids) for prompt, answer in pairs]
-    order = sorted(range(len(instances)), key=lambda i: -len(instances[i]["input"]))
-    device = next(run.model.parameters()).device
-    found, tokens = np.zeros(len(instances)), np.array([len(instance["picks"].ids) for instance in instances])
-    with torch.inference_mode():
-        for start in range(0, len(order), batch_size):
-            some = order[start : start + batch_size]
-            batch: Batch = collate([instances[i] for i in some], range(len(some))).to(device)
-            try:
-                memory = run.model.memory(batch) if source is not None else None
-                hidden = run.model.decode(batch["input"], memory).hidden
-            except ValueError as error:
-                raise ValueError(f"the longest prompt is too long ({error}); use fewer shots or a shorter template") from None
-            picks: Any = batch["picks"]
-            nll_N = run.model.head.nll(picks.gather(hidden), picks.target_N).double()
-            owner_N = picks.index_N // batch["input"].width
-            found[some] = -torch.zeros(len(some), dtype=torch.double, device=device).index_add(0, owner_N, nll_N).cpu().numpy()
-    return found, tokens
+    target, source = codec.info[codec.info.target], encoder_field(run.model, codec.info)
+
+    limit = positions(run.model)
+
+    def encode(window: list[tuple[str, str]], first: int) -> list[Instance | ValueError]:
+        instances = _instances(codec, window, target, source, run.start_ids)
+        return [_too_long(one, limit) if limit and len(one["input"]) > limit else one for one in instances]
+
+    found = list(log_likelihoods(run, pairs, encode))
+    return np.array([one.logprob for one in found]), np.array([one.tokens for one in found], np.int64)
 
 
-def _instance(
-    codec: Codec, prompt: str, answer: str, target: Field, source: Field | None, start_ids: tuple[int, ...] | None
-) -> Instance:
-    """The input of the decoder, with the tokens of the answer as targets."""
+def _too_long(instance: Instance, limit: int) -> ValueError:
+    return ValueError(
+        f"the longest prompt is too long: with the answer it has {len(instance['input'])} tokens, but the model has {limit} "
+        "positions; use fewer shots or a shorter template"
+    )
+
+
+def _instances(
+    codec: Codec,
+    pairs: Sequence[tuple[str, str]],
+    target: Field,
+    source: Field | None,
+    start_ids: tuple[int, ...] | None,
+) -> list[Instance]:
+    """The input of the decoder for each pair, with the tokens of the answer as targets."""
     start = ((target.special.bos,) if source is None else target.decoder_prefix()) if start_ids is None else start_ids
     if source is not None:
-        encoder_input = source.frame.around([codec.encode(source.name, prompt)])
-        ids = codec.encode(target.name, answer.strip())
-        picks = Targets("input", np.arange(len(ids)) + len(_checked_start(start)) - 1, ids)
-        return Instance({source.name: encoder_input, "input": surround(start, ids[:-1], []), "picks": picks})
-    before = codec.encode(target.name, prompt)
-    ids = codec.encode(target.name, prompt + answer)
-    # a tokenizer may merge characters of prompt and answer: the prompt is the common prefix
-    same = int(np.argmin(np.append(ids[: len(before)] == before[: len(ids)], False)))
-    if not start and not same:  # the first token of the answer needs a context
-        start = (target.special.bos,)
-    picks = Targets("input", np.arange(same, len(ids)) + len(_checked_start(start)) - 1, ids[same:])
-    return Instance({"input": surround(start, ids[:-1], []), "picks": picks})
+        prompts = _encoded(codec, source, [prompt for prompt, _ in pairs])
+        answers = _encoded(codec, target, [answer.strip() for _, answer in pairs])
+        texts = [{source.name: source.frame.around([prompts[prompt]])} for prompt, _ in pairs]
+        return [_scored(start, answers[answer.strip()], 0, text) for (_, answer), text in zip(pairs, texts, strict=True)]
+    full = [prompt + answer for prompt, answer in pairs]
+    ids = _encoded(codec, target, [*(prompt for prompt, _ in pairs), *full])
+    instances = list[Instance]()
+    for (prompt, _), whole in zip(pairs, full, strict=True):
+        before, after = ids[prompt], ids[whole]
+        # a tokenizer may merge characters of prompt and answer: the prompt is the common prefix
+        same = int(np.argmin(np.append(after[: len(before)] == before[: len(after)], False)))
+        own = start or (() if same else (target.special.bos,))  # the first token of the answer needs a context
+        instances.append(_scored(own, after, same, {}))
+    return instances
+
+
+def _encoded(codec: Codec, field: Field, texts: Sequence[str]) -> dict[str, np.ndarray]:
+    """The ids of each distinct text: the answers to a question share its prompt."""
+    distinct = list(dict.fromkeys(texts))
+    found = codec.tokenizers[field.space].encode_batch(distinct)
+    return {text: np.array(ids, np.int64) for text, ids in zip(distinct, found, strict=True)}
+
+
+def _scored(start: tuple[int, ...], ids: np.ndarray, given: int, texts: dict[str, Any]) -> Instance:
+    """A decoder input of start ids and ids, whose targets are the ids after the ``given`` first ones."""
+    picks = Targets("input", np.arange(given, len(ids)) + len(_checked_start(start)) - 1, ids[given:])
+    return Instance({**texts, "input": surround(start, ids[:-1], []), "picks": picks})
 
 
 def _checked_start(start: tuple[int, ...]) -> tuple[int, ...]:

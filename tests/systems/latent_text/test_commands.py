@@ -12,8 +12,9 @@ from tests.commands import weft
 from tests.systems.latent_text.small_runs import EXAMPLES, TEXTS, A, B, C
 
 from weft.data.text_files import read_texts
-from weft.evaluate import KneserNey, perplexity
+from weft.evaluate import KneserNey
 from weft.generate import BeamSearch, Sampling
+from weft.inference.perplexity import perplexity
 from weft.systems.latent_text.run_evaluation import evaluate_run
 
 

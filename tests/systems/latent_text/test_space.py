@@ -14,7 +14,6 @@ from tests.systems.latent_text.small_runs import EXAMPLES, TEXTS, A, B, C
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Decodes, Encodes
 from weft.generate import BeamSearch, Sampling
-from weft.systems.latent_text import space as latent
 from weft.systems.latent_text.run_evaluation import evaluate_run
 from weft.systems.latent_text.space import LatentSpace, open_latent
 
@@ -33,7 +32,7 @@ def decoded(space: LatentSpace, monkeypatch: pytest.MonkeyPatch) -> list[np.ndar
 
 def test_encode_returns_the_posterior_mean_whatever_the_batch(space, monkeypatch):
     texts = [*TEXTS[::5], "", "the", TEXTS[0]]
-    monkeypatch.setattr(latent, "BATCH_TOKENS", 16)  # several batches, some with padding
+    monkeypatch.setattr("weft.inference.engine.MAX_BATCH_TOKENS", 16)  # several batches, some with padding
     found = space.encode(texts)
     assert found.shape == (len(texts), 5) and np.array_equal(found[0], found[-1])
     assert len(np.unique(found[:-1].round(3), axis=0)) == len(texts) - 1
@@ -70,7 +69,7 @@ def test_decoded_texts_do_not_depend_on_the_batch(space, monkeypatch):
     sampling = partial(Sampling, temperature=1.5, seed=4)
     samples = space.decode(z, search=sampling)
     assert samples[:5] == space.decode(z[:5], search=sampling) and samples != texts
-    monkeypatch.setattr(latent, "BATCH_SIZE", 3)
+    assert list(space.rewrite(TEXTS, search=sampling, batch_size=3)) == samples
     assert space.decode(z, search=sampling) == samples and space.decode(z) == texts
     assert space.decode(z[:0]) == []
 

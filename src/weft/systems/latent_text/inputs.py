@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from weft.core.contracts import Latent
@@ -57,17 +57,3 @@ def text_list(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise ValueError(f"texts must be a list of strings, not a string; give [{texts[:40]!r}]")
     return list(texts)
-
-
-def text_batches(texts: Iterable[str], batch_size: int) -> Iterator[list[str]]:
-    """Yield batches of texts, each as soon as it is full: standard input may be interactive."""
-    if isinstance(texts, str):
-        raise ValueError(f"texts must be a list of strings, not a string; give [{texts[:40]!r}]")
-    batch: list[str] = []
-    for text in texts:
-        batch.append(text)
-        if len(batch) == batch_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

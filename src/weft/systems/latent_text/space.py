@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.batch import Instance, collate
+from weft.core.batch import Instance
 from weft.core.contracts import Latent, Search
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.data.encoding import assemble, cut_text, encode, rows_of, truncate
+from weft.inference.engine import BATCH_SIZE, answers, encoder_budget
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.systems.latent_text.arithmetic import Interpolation, InterpolationStep, check_scale, interpolate_latents
 from weft.systems.latent_text.evaluate.samples import max_new_tokens, sample_prior
-from weft.systems.latent_text.inputs import commands_for, text_batches, text_list
+from weft.systems.latent_text.inputs import commands_for, text_list
 from weft.systems.latent_text.labels import ClassLabels, Labels
 
-BATCH_TOKENS = 4096
-"""Maximum number of tokens per encoded batch, padding included."""
-BATCH_SIZE = 64
-"""Number of texts per decoded batch."""
 SearchStrategy = Search | Build[Search] | None
 """Decoding strategy; None = that of the recipe's evaluation (greedy by default)."""
 
@@ -73,33 +71,30 @@ class LatentSpace:
             texts: A list of texts.
         """
         rows = text_list(texts)
-        distinct = list(dict.fromkeys(rows))
-        inputs = self._encoder_inputs(rows, distinct)
-        z_NP = np.zeros((len(distinct), self.latent), np.float32)
-        order = sorted(range(len(inputs)), key=lambda i: -len(inputs[i]))
-        device = next(self.model.parameters()).device
-        start = 0
-        with torch.inference_mode():
-            while start < len(order):
-                some = order[start : start + max(1, BATCH_TOKENS // max(1, len(inputs[order[start]])))]
-                batch = collate([Instance(source=inputs[i]) for i in some], some).to(device)
-                z_NP[some] = self.model.posterior(batch["source"]).mean_BP.float().cpu().numpy()
-                start += len(some)
-        row_of = {text: row for row, text in enumerate(distinct)}
+        times = Counter(rows)
+
+        def encode_window(distinct: list[str], first: int) -> list[Any]:
+            return self._encoder_inputs(distinct, times)
+
+        found = list(answers(times, encode_window, self._posterior_means, length=len, max_tokens=encoder_budget(self.run.device)))
+        z_NP = np.stack(found) if found else np.zeros((0, self.latent), np.float32)
+        row_of = {text: row for row, text in enumerate(times)}
         return z_NP[[row_of[text] for text in rows]]
 
-    def _encoder_inputs(self, rows: Sequence[str], distinct: Sequence[str]) -> list[Any]:
-        """Token ids of the distinct texts, truncated; updates the counts of encoded, truncated and unknown texts."""
-        parts = [cut_text(text, self.source.max_length) for text in distinct]
-        values = rows_of(encode(self.codec, [{"source": text} for text in parts])) if distinct else []
-        short = [truncate(self.codec.info, row) for row in values]
-        cut = zip(distinct, parts, short, strict=True)
-        truncated = {text for text, part, (_, removed) in cut if removed or len(part) < len(text)}
+    def _posterior_means(self, inputs: list[Any], numbers: list[int]) -> np.ndarray:
+        """B x P: the posterior means of the texts of a batch."""
+        batch = self.run.collate([Instance(source=ids) for ids in inputs])
+        return self.model.posterior(batch["source"]).mean_BP.float().cpu().numpy()
+
+    def _encoder_inputs(self, texts: Sequence[str], times: Mapping[str, int]) -> list[Any]:
+        """The input ids of texts, truncated; counts how often encoded, truncated and unknown texts occur."""
+        parts = [cut_text(text, self.source.max_length) for text in texts]
+        short = [truncate(self.codec.info, row) for row in rows_of(encode(self.codec, [{"source": text} for text in parts]))]
         unk = self.source.special.unk
-        unknown = {text for text, (row, _) in zip(distinct, short, strict=True) if text.strip() and (row["source"] == unk).any()}
-        self.encoded += sum(bool(text.strip()) for text in rows)
-        self.truncated += sum(text in truncated for text in rows)
-        self.unknown += sum(text in unknown for text in rows)
+        for text, part, (row, removed) in zip(texts, parts, short, strict=True):
+            self.encoded += times[text] * bool(text.strip())
+            self.truncated += times[text] * bool(removed or len(part) < len(text))
+            self.unknown += times[text] * bool(text.strip() and (row["source"] == unk).any())
         return [self.source.frame.around([assemble(self.codec.info, row)["source"]]) for row, _ in short]
 
     # -------------------------------------------------------------------------------------------------------------- decode
@@ -119,19 +114,22 @@ class LatentSpace:
         """Yield the hypotheses of the search for each latent code, best first. Models that are not class-conditional ignore the
         label."""
         label_N = self.labels.indices(label, len(z_NP))
-        for first in range(0, len(z_NP), BATCH_SIZE):
-            part = slice(first, first + BATCH_SIZE)
-            yield from self._search(z_NP[part], None if label_N is None else label_N[part], search, first)
 
-    def _search(self, z_BP: np.ndarray, label_B: Tensor | None, search: SearchStrategy, first: int) -> list[list[Hypothesis]]:
+        def decode(latents: list[np.ndarray], numbers: list[int]) -> list[list[Hypothesis]]:
+            return self._search(np.stack(latents), None if label_N is None else label_N[numbers], search, numbers)
+
+        return answers(z_NP, lambda window, first: window, decode, length=lambda z_P: 1)
+
+    def _search(
+        self, z_BP: np.ndarray, label_B: Tensor | None, search: SearchStrategy, keys: Sequence[int]
+    ) -> list[list[Hypothesis]]:
         strategy = self.run.evaluation().search if search is None else search
         searcher: Any = strategy if isinstance(strategy, Search) else strategy()
         device = next(self.model.parameters()).device
-        limits, keys = [max_new_tokens(searcher, self.target)] * len(z_BP), list(range(first, first + len(z_BP)))
-        with torch.inference_mode():
-            label_B = None if label_B is None else label_B.to(device)
-            memory = self.model.memory_from(torch.from_numpy(z_BP).to(device), label_B)
-            return searcher(self.model, memory, limits=limits, keys=keys)
+        limits = [max_new_tokens(searcher, self.target)] * len(z_BP)
+        label_B = None if label_B is None else label_B.to(device)
+        memory = self.model.memory_from(torch.from_numpy(z_BP).to(device), label_B)
+        return searcher(self.model, memory, limits=limits, keys=keys)
 
     def rewrite(
         self,
@@ -144,23 +142,34 @@ class LatentSpace:
         """Encode each text, change its latent code, and decode it. Empty texts stay empty.
 
         Args:
-            texts: Texts, consumed one batch at a time.
-            change: Maps a batch of latent codes to new ones; None = unchanged.
+            texts: Texts, consumed in windows of a few batches.
+            change: Maps the latent codes of several texts to new ones; None = unchanged.
             label: Target classes, for class-conditional models.
             search: Decoding strategy; see ``decode``.
             batch_size: Number of texts per batch.
         """
         self.labels.check(label)
-        first = 0
-        for batch in text_batches(texts, batch_size):
-            z_BP = self.encode(batch)
-            z_BP = z_BP if change is None else change(z_BP).astype(np.float32)
-            own = label if label is None or isinstance(label, str) else label[first : first + len(batch)]
-            found = self._search(z_BP, self.labels.indices(own, len(batch)), search, first)
-            yield from (self.run.decode(row[0]) if text.strip() else "" for text, row in zip(batch, found, strict=True))
-            first += len(batch)
-        if label is not None and not isinstance(label, str) and len(label) != first:
-            raise ValueError(f"{len(label)} labels for {first} texts; give one for all, or one per text")
+        if isinstance(texts, str):
+            raise ValueError(f"texts must be a list of strings, not a string; give [{texts[:40]!r}]")
+        several = None if isinstance(label, str) else label
+        rewritten = 0
+
+        def change_codes(window: list[str], first: int) -> list[tuple[str, np.ndarray]]:
+            z_NP = self.encode(window)
+            z_NP = z_NP if change is None else change(z_NP).astype(np.float32)
+            return list(zip(window, z_NP, strict=True))
+
+        def decode(changed: list[tuple[str, np.ndarray]], numbers: list[int]) -> list[str]:
+            own = label if several is None else [several[number] for number in numbers if number < len(several)]
+            labels = self.labels.indices(own, len(numbers))
+            found = self._search(np.stack([z_P for _, z_P in changed]), labels, search, numbers)
+            return [self.run.decode(row[0]) if text.strip() else "" for (text, _), row in zip(changed, found, strict=True)]
+
+        for text in answers(texts, change_codes, decode, length=lambda one: 1, max_rows=batch_size):
+            yield text
+            rewritten += 1
+        if several is not None and len(several) != rewritten:
+            raise ValueError(f"{len(several)} labels for {rewritten} texts; give one for all, or one per text")
 
     def reconstruct(self, texts: Iterable[str], label: Labels = None, search: SearchStrategy = None) -> list[str]:
         """Encode and decode each text: what its latent code preserves."""

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from weft.evaluate import KneserNey, ReferencePool, corpus_bleu, distinct_ngrams, g_score, perplexity, repetition_rate, self_bleu
+from weft.evaluate import KneserNey, ReferencePool, corpus_bleu, distinct_ngrams, g_score, repetition_rate, self_bleu
 from weft.evaluate.subsample import subsample
+from weft.inference.perplexity import perplexity
 from weft.systems.latent_text.evaluate import (
     Oracle,
     constant_baseline,

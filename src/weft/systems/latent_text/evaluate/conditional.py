@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from weft.evaluate.distinct import distinct_ngrams, distinct_texts, repetition_rate
 from weft.evaluate.forward_bleu import COLLAPSED_DISTINCT, COLLAPSED_SELF_BLEU
 from weft.evaluate.kneser_ney import KneserNey
-from weft.evaluate.language_model import Perplexity, perplexity
 from weft.evaluate.ngrams import BleuScore, ReferencePool, corpus_bleu, g_score, self_bleu
 from weft.evaluate.subsample import subsample
+from weft.inference.perplexity import Perplexity, perplexity
 from weft.systems.latent_text.evaluate.oracle import Oracle
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from weft.core.options import Count, Natural, NonNegative
 from weft.core.registry import block
 from weft.core.seeding import normal
 from weft.data import evaluation_batches
-from weft.evaluate.language_model import Perplexity
 from weft.evaluate.reference import column
+from weft.inference.perplexity import Perplexity
 from weft.objectives.elbo import autoencoding_instance, sequence_nll
 from weft.systems.latent_text.evaluate.estimators import (
     active_units,

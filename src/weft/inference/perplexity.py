@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from weft.core.batch import Clock, Instance, collate
+from weft.core.batch import Instance
 from weft.core.contracts import ModelsLanguage
 from weft.core.example import Targets, ids_of, surround
-from weft.core.loss import to_floats
 from weft.data import encode_example
 from weft.evaluate.kneser_ney import UNKNOWN, KneserNey
 from weft.generate.frontier import positions
-from weft.objectives.next_token import NextToken
+from weft.inference.scoring import log_likelihoods
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
-
-_BATCH_TOKENS = 8000
 
 
 @dataclass(frozen=True)
@@ -80,26 +75,20 @@ def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexit
         known = set(model.vocabulary) - {UNKNOWN}
         unknown = sum(word not in known for text in split for word in text)
         return Perplexity(words * math.log(model.perplexity(split)), words, words, unknown)
-    instances = [_instance(model, text, row) for row, text in enumerate(texts)]
-    codec = model.codec
-    field = codec.info[codec.info.target]
-    objective = NextToken(codec.info, model.model.dim).eval()
-    device = next(model.model.parameters()).device
-    totals, tokens = list[Tensor](), 0
+    field = model.codec.info[model.codec.info.target]
+    unknown = 0
+
+    def encode(window: list[str], first: int) -> list[Instance]:
+        nonlocal unknown
+        instances = [_instance(model, text, row) for row, text in enumerate(window, first)]
+        unknown += sum(int((instance["picks"].ids == field.special.unk).sum()) for instance in instances)
+        return instances
+
     was_training = model.model.training
     model.model.eval()
-    with torch.inference_mode():
-        for group in _groups(instances):
-            batch = collate(group, range(len(group))).to(device)
-            term = objective(model.model, batch, Clock())["loss"]
-            totals.append(term.total)
-            tokens += term.count
+    found = list(log_likelihoods(model, texts, encode))
     model.model.train(was_training)
-    nll = 0.0
-    for total in to_floats(totals):
-        nll += total
-    unknown = sum(int((instance["picks"].ids == field.special.unk).sum()) for instance in instances)
-    return Perplexity(nll, tokens, words, unknown)
+    return Perplexity(-sum(one.logprob for one in found), sum(one.tokens for one in found), words, unknown)
 
 
 def _instance(run: TrainedRun, text: str, row: int) -> Instance:
@@ -119,17 +108,6 @@ def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     return Instance(
         {"input": surround(start, text_T, []), "picks": Targets("input", at, np.append(ids_of(text_T), field.special.eos))}
     )
-
-
-def _groups(instances: Sequence[Instance]) -> Iterator[list[Instance]]:
-    """Yield batches of texts of similar length."""
-    group: list[Instance] = []
-    for instance in sorted(instances, key=lambda one: len(ids_of(one["input"]))):
-        if group and (len(group) + 1) * len(ids_of(instance["input"])) > _BATCH_TOKENS:
-            yield group
-            group = []
-        group.append(instance)
-    yield group
 
 
 def _exp(nll: float) -> float:

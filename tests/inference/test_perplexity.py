@@ -12,7 +12,8 @@ import transformers
 
 import weft
 from weft.data import BPE, Byte, ByteBPE, Dates, PlainText, Word
-from weft.evaluate import Evaluation, KneserNey, Perplexity, WordPerplexity, perplexity
+from weft.evaluate import Evaluation, KneserNey, WordPerplexity
+from weft.inference.perplexity import Perplexity, perplexity
 from weft.learning import Gradient
 from weft.models import LanguageModel, Seq2Seq
 from weft.objectives import NextToken
@@ -53,7 +54,7 @@ def test_perplexity_equals_that_of_the_evaluation(run):
 
 def test_the_likelihood_does_not_depend_on_batching(run, monkeypatch):
     total = perplexity(run, TEXTS)
-    monkeypatch.setattr("weft.evaluate.language_model._BATCH_TOKENS", 20)
+    monkeypatch.setattr("weft.inference.engine.MAX_BATCH_TOKENS", 20)
     parts = [perplexity(run, [text]) for text in TEXTS]
     for found in (perplexity(run, TEXTS), perplexity(run, TEXTS[::-1])):
         assert found.nll == pytest.approx(total.nll, rel=1e-5) and found.tokens == total.tokens
