@@ -4,9 +4,8 @@
     python -m benchmarks.defaults --table           print the table only; missing runs are counted
     python -m benchmarks.defaults --minutes 10      start no arm after 10 minutes
 
-Arms: the default recipe, the default recipe of version 0.1 (an LSTM, or for tagging the last weights after a fixed number of
-steps), and ``weft new --from minilm``, with three seeds each; and the baselines of ``weft baseline``. Training, validation and
-test sets are disjoint samples of the data under WEFT_DATA; weights and options are selected on validation data, and all numbers
+Arms: the default recipe and ``weft new --from minilm``, with three seeds each; and the baselines of ``weft baseline``. Training,
+validation and test sets are disjoint samples of the data under WEFT_DATA; weights and options are selected on validation data, and all numbers
 are of the test sets. Seconds are those of the whole run, from reading the data to the last metric, on one core.
 """
 
@@ -29,37 +28,13 @@ from weft.core.files import make_folder
 from weft.core.io import write_text
 from weft.core.options import find_file
 from weft.experiments.baselines import run_baselines
-from weft.experiments.scaffold import DetectedData, detect_data, fine_tuning_recipe, scratch_recipe
+from weft.experiments.scaffold import detect_data, fine_tuning_recipe, scratch_recipe
 from weft.training.recipes import read_run
 
 SEEDS = (1, 2, 3)
 HOME = FOLDER / "defaults"
 NAMES = ("train", "valid", "test")
-ARMS = {"default": "default recipe", "previous": "LSTM (default of 0.1)", "minilm": "`--from minilm`"}
-PREVIOUS = """seed: 1
-data:
-  type: {source}
-  train: {name}-train{suffix}
-  valid: {name}-valid{suffix}
-  test: {name}-test{suffix}
-  tokenizer: {tokenizer}
-structure: {structure}
-objective: {objective}
-learning:
-  type: gradient
-  steps: {steps}
-  batch_tokens: 2000
-  optimizer: {{type: adamw, lr: 2.0e-3}}
-  schedule: {{type: cosine, warmup: {warmup}}}
-evaluate: {{every: {every}, metrics: [{metrics}]}}
-"""
-"""The default recipe of version 0.1 for classification and tagging."""
-CLASSIFIER = (
-    "{type: classifier, dim: 128, embedder: {type: sum, dropout: 0.3}, "
-    "encoder: {type: lstm, layers: 1, bidirectional: true}, pooler: max}"
-)
-TAGGER = "{type: tagger, dim: 128, embedder: char-cnn, encoder: {type: lstm, layers: 1, bidirectional: true}}"
-WORDS = "{type: word, split: whitespace, max_characters: 20}"
+ARMS = {"default": "default recipe", "minilm": "`--from minilm`"}
 
 
 def lines_of(name: str) -> list[str]:
@@ -142,16 +117,15 @@ class DataSet:
 
 DATA = (
     DataSet("sst2-1k", (1000, 500, 872), lambda: sst2("train"), lambda: sst2("dev")),
-    DataSet("sst2-5k", (5000, 1000, 872), lambda: sst2("train"), lambda: sst2("dev")),
-    DataSet("yelp-5k", (5000, 1000, 2000), lambda: by_class({"negative": "yelp/negative.txt", "positive": "yelp/positive.txt"})),
+    DataSet("yelp-2k", (2000, 500, 1000), lambda: by_class({"negative": "yelp/negative.txt", "positive": "yelp/positive.txt"})),
     DataSet(
-        "flickrstyle-4k",
-        (4000, 1000, 2000),
+        "flickrstyle-2k",
+        (2000, 500, 1000),
         lambda: by_class({"humorous": "flickrstyle/humorous.txt", "romantic": "flickrstyle/romantic.txt"}),
     ),
-    DataSet("iuxray", (1700, 369, 296), lambda: reports("train"), lambda: reports("val")),
-    DataSet("mrpc", (3000, 500, 576), paraphrases, header="first\tsecond\tlabel"),
-    DataSet("conll2003-2k", (2000, 500, 1000), lambda: sentences("train"), lambda: sentences("dev"), "", "entity_f1"),
+    DataSet("iuxray", (1200, 300, 296), lambda: reports("train"), lambda: reports("val")),
+    DataSet("mrpc-2k", (2000, 500, 576), paraphrases, header="first\tsecond\tlabel"),
+    DataSet("conll2003-1.5k", (1500, 500, 1000), lambda: sentences("train"), lambda: sentences("dev"), "", "entity_f1"),
 )
 
 
@@ -160,30 +134,11 @@ def recipe_of(data: DataSet, kind: str) -> Path:
     detected = detect_data(data.files())
     texts = {
         "default": lambda: scratch_recipe(detected, HOME),
-        "previous": lambda: previous_recipe(data, detected),
         "minilm": lambda: fine_tuning_recipe(detected, HOME, "minilm"),
     }
     file = HOME / f"{data.name}-{kind}.yaml"
     write_text(file, texts[kind]())
     return file
-
-
-def previous_recipe(data: DataSet, detected: DetectedData) -> str:
-    """The default recipe of version 0.1."""
-    tagging = not data.header
-    steps = min(20_000, max(300, round(detected.size / 5 * (25 if tagging else 8) / 2000 / 100) * 100))
-    return PREVIOUS.format(
-        source=detected.source,
-        name=data.name,
-        suffix=data.suffix,
-        tokenizer=WORDS if tagging else "{type: word, lowercase: true}",
-        structure=TAGGER if tagging else CLASSIFIER,
-        objective="tagging" if tagging else "classification",
-        steps=steps,
-        warmup=max(10, steps // 20),
-        every=max(50, steps // 10),
-        metrics="entity-f1" if tagging else "accuracy, macro-f1",
-    )
 
 
 def arm(data: DataSet, kind: str, seed: int) -> Arm:
