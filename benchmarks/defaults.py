@@ -5,8 +5,8 @@
     python -m benchmarks.defaults --minutes 10      start no arm after 10 minutes
 
 Arms: the default recipe and ``weft new --from minilm``, with three seeds each; and the baselines of ``weft baseline``. Training,
-validation and test sets are disjoint samples of the data under WEFT_DATA; weights and options are selected on validation data, and all numbers
-are of the test sets. Seconds are those of the whole run, from reading the data to the last metric, on one core.
+validation and test sets are disjoint samples of the data under WEFT_DATA; weights are selected on validation data, and
+all numbers are of the test sets. Seconds are those of the whole run, from reading the data to the last metric, on one core.
 """
 
 from __future__ import annotations
