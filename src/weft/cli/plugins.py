@@ -86,10 +86,10 @@ def register_command(
     Example:
         >>> from weft.cli.options import command
         >>> @command
-        ... def hello() -> None:
-        ...     '''Say hello.'''
-        >>> register_command(hello, "hello")
-        >>> COMMANDS.pop("hello").panel
+        ... def version() -> None:
+        ...     '''Print the version.'''
+        >>> register_command(version, "version")
+        >>> COMMANDS.pop("version").panel
         'Plug-ins'
     """
     if name in COMMANDS or name in BUILT_IN:

@@ -20,7 +20,7 @@ from weft.systems.latent_text.run_evaluation import evaluate_run
 
 def test_help_of_every_latent_command_imports_nothing_heavy():
     code = (
-        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.commands.latent import latent\n"
+        "import sys\nfrom weft.cli.app import main\nfrom weft.systems.latent_text.commands import latent\n"
         "names = [c.name or c.callback.__name__ for c in latent.registered_commands]\n"
         "for words in [['latent', '--help'], *(['latent', 'r', name, '-h'] for name in names)]:\n"
         "    try: main(words)\n"
