@@ -70,7 +70,7 @@ def _check_generator(trained: TrainedRun, run: Path, label: str | None) -> None:
     if label is not None and "Latent" not in provided:
         raise ValueError(f"{run} is not class-conditional; omit --label")
     if label is None and getattr(trained.model, "class_conditional", False):
-        labels = ", ".join(trained.codec.info["label"].labels)
+        labels = ", ".join(trained.classes)
         sample, rewrite = f"weft generate {run} --label CLASS", f"weft transfer {run} --to CLASS"
         raise ValueError(f"{run} is class-conditional ({labels}); sample texts with {sample}, or rewrite lines with {rewrite}")
 
