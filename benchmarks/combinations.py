@@ -19,7 +19,7 @@ from weft.blocks import ClassifierHead, ConcatPooler, FirstPooler, LatentEmbeddi
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Data, Decoder, Encoder, Objective, Pooler
 from weft.core.example import CHOICE_LABELS
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, LabelField, LabelsField, NumberField, SpanField, TagsField, TextField
 from weft.core.registry import CATALOG, name_of
 from weft.learning import Gradient
 from weft.models import (
@@ -57,32 +57,32 @@ from weft.training.dry_run import check
 from weft.training.run import Run
 
 DIM, STEPS = 8, 30
-_TEXT = partial(Field, vocab=16, max_length=6, sentinel_count=4)
+_TEXT = partial(TextField, vocab=16, max_length=6, sentinel_count=4)
 INFOS = {
     "paired text": Info({"source": _TEXT("source"), "target": _TEXT("target")}, "target", "paired text"),
     "mirrored text": Info(
         {"source": _TEXT("source", space="source"), "target": _TEXT("target", space="target")}, "target", "mirrored text"
     ),
     "plain text": Info({"text": _TEXT("text")}, "text", "plain text"),
-    "labeled text": Info({"text": _TEXT("text"), "label": Field("label", 3, "label")}, "text", "labeled text"),
-    "text with several labels": Info({"text": _TEXT("text"), "label": Field("label", 3, "labels")}, "text", "several labels"),
-    "text with a number": Info({"text": _TEXT("text"), "label": Field("label", 1, "number")}, "text", "numbers"),
-    "tagged text": Info({"text": _TEXT("text", words=True), "tags": Field("tags", 3, "tags", space="text")}, "text", "tagged"),
+    "labeled text": Info({"text": _TEXT("text"), "label": LabelField("label", 3)}, "text", "labeled text"),
+    "text with several labels": Info({"text": _TEXT("text"), "label": LabelsField("label", 3)}, "text", "several labels"),
+    "text with a number": Info({"text": _TEXT("text"), "label": NumberField("label")}, "text", "numbers"),
+    "tagged text": Info({"text": _TEXT("text", words=True), "tags": TagsField("tags", 3)}, "text", "tagged"),
     "questions": Info(
-        {"question": _TEXT("question"), "context": _TEXT("context"), "answer": Field("answer", 2, "span", space="context")},
+        {"question": _TEXT("question"), "context": _TEXT("context"), "answer": SpanField("answer", of="context")},
         "context",
         "questions",
     ),
     "choices": Info(
         {
             "question": _TEXT("question"),
-            "choices": _TEXT("choices", kind="texts"),
-            "label": Field("label", len(CHOICE_LABELS), "label", labels=CHOICE_LABELS),
+            "choices": _TEXT("choices").several("choices"),
+            "label": LabelField("label", len(CHOICE_LABELS), labels=CHOICE_LABELS),
         },
         "question",
         "choices",
     ),
-    "images": Info({"image": Field("image", 3, "image", max_length=16), "label": Field("label", 3, "label")}, "image", "images"),
+    "images": Info({"image": ImageField("image", 3, 16, 16), "label": LabelField("label", 3)}, "image", "images"),
 }
 
 

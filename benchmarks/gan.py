@@ -18,7 +18,7 @@ from torch.nn.functional import softplus
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Codec, Corpus, Data, Objective, ProgressCallback, Structure, Tokenizer
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, VectorField
 from weft.core.loss import Loss
 from weft.core.options import Count, Dim, Natural
 from weft.core.registry import block
@@ -60,7 +60,7 @@ class Ring(Data):
         self.rows, self.seed = rows, seed
 
     def declare(self) -> Info:
-        return Info({"point": Field("point", vocab=2, kind="vector")}, target="point", data="ring")
+        return Info({"point": VectorField("point", 2)}, target="point", data="ring")
 
     def open(
         self,
@@ -96,7 +96,7 @@ class GAN(Structure):
 
     def __init__(self, info: Info, *, dim: Dim = 64, noise: Dim = 4):
         super().__init__(info)
-        self.dim, self.noise, width = dim, noise, info["point"].vocab
+        self.dim, self.noise, width = dim, noise, info.expect("point", VectorField).size
         self.generator = nn.Sequential(nn.Linear(noise, dim), nn.BatchNorm1d(dim), nn.ReLU(), nn.Linear(dim, width))
         self.discriminator = nn.Sequential(nn.Linear(width, dim), nn.BatchNorm1d(dim), nn.LeakyReLU(0.2), nn.Linear(dim, 1))
 

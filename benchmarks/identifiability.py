@@ -26,7 +26,7 @@ from weft.blocks import CNN, GRU, MLP, GRUDecoder, LastPooler, MaxPooler, RMSNor
 from weft.core.batch import pad
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.example import Example
-from weft.core.fields import Field, Info, Special
+from weft.core.fields import Info, LabelField, Special, TextField
 from weft.core.registry import block
 from weft.core.seq import Seq
 from weft.learning import Adam, Gradient, Phase
@@ -93,8 +93,8 @@ class Dishes(Data):
     """
 
     def declare(self) -> Info:
-        texts = {name: Field(name, len(SYMBOLS), max_length=8) for name in ("source", "target")}
-        label = Field("label", 2, kind="label", max_length=1, space="label", labels=LABELS)
+        texts = {name: TextField(name, len(SYMBOLS), max_length=8) for name in ("source", "target")}
+        label = LabelField("label", 2, labels=LABELS)
         return Info({**texts, "label": label}, target="target", data="dishes")
 
     def open(

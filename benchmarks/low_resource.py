@@ -68,7 +68,7 @@ def features(trained: TrainedRun, dataset: Dataset, rows: Sequence[int]) -> dict
     provided = () if trained.codec is None else trained.model.provides()
     if Latent not in provided and Encodes not in provided:
         raise ValueError(f"{trained.name} neither has a latent space nor encodes: give a trained run of text-vae or text-encoder")
-    frame, model = trained.codec.info["source"].frame, trained.model.eval()
+    frame, model = trained.codec.info.text("source").frame, trained.model.eval()
     device = next(model.parameters()).device
     encoder = encoder_of(model) if Latent in provided else model
     found: dict[str, list[np.ndarray]] = {}

@@ -17,14 +17,14 @@ from weft.blocks import ClassifierHead, FirstPooler, Transformer, TransformerDec
 from weft.core.batch import Clock
 from weft.core.contracts import MaskingStrategy, Noise, Pairing
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.registry import CATALOG
 from weft.data.feed import Feed
 from weft.models import LanguageModel, Seq2Seq, TextEncoder
 from weft.objectives import Denoising, MaskedLM, NextToken, PrefixLM, ReplacedToken
 
 VOCAB, BUDGET, DIM, STOPS = 8000, 4000, 192, 60
-INFO = Info({"text": Field("text", VOCAB, max_length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
+INFO = Info({"text": TextField("text", VOCAB, max_length=256, sentinel_count=100, sentence_ends=tuple(range(7, 7 + STOPS)))})
 ENCODER = partial(Transformer, layers=4)
 TEXT_ENCODER = partial(
     TextEncoder, dim=DIM, encoder=ENCODER, pooler=FirstPooler, segment_head=ClassifierHead, discriminator=ClassifierHead

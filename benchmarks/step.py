@@ -34,7 +34,7 @@ from weft.blocks import (
 )
 from weft.core.batch import Batch
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.data import Feed
 from weft.learning import Gradient, Network, TrainingLoop
 from weft.models import Seq2Seq
@@ -189,7 +189,7 @@ def main() -> None:
     choice = parser.parse_args()
     torch.set_num_threads(choice.threads)
     kept = not choice.plain_memory and keep_freed_memory()
-    info = Info({n: Field(n, VOCAB, max_length=LONGEST) for n in ("source", "target")}, target="target")
+    info = Info({n: TextField(n, VOCAB, max_length=LONGEST) for n in ("source", "target")}, target="target")
     ours = network(info)
     feed = Feed(Pairs(4000), ours.objectives[""], key=(1,), budget=BUDGET)
     learning = Gradient(steps=choice.steps + 3, batch_tokens=BUDGET)

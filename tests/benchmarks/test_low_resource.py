@@ -11,15 +11,15 @@ import torch
 from benchmarks.low_resource import accuracy, compare, features, sample_balanced
 
 from weft.core.contracts import Codec
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.models import LanguageModel, TextEncoder, TextVAE
 
 INFO = Info(
     {
-        "source": Field("source", 20),
-        "target": Field("target", 20),
-        "label": Field("label", 2, kind="label", space="label", labels=("bad", "good")),
+        "source": TextField("source", 20),
+        "target": TextField("target", 20),
+        "label": LabelField("label", 2, labels=("bad", "good")),
     },
     target="target",
 )
@@ -65,7 +65,7 @@ def test_a_plain_encoder_is_the_mean_of_its_states_and_others_are_refused(run):
     found = features(SimpleNamespace(model=encoder, codec=run.codec, name="plain"), dataset, rows)
     assert found.keys() == {"plain encoder"}
     for i, row in enumerate(rows):
-        read = Seq(torch.tensor([[*dataset[row]["source"], INFO["source"].special.eos]]))
+        read = Seq(torch.tensor([[*dataset[row]["source"], INFO.text("source").special.eos]]))
         wanted = encoder.encode(read).data.mean(1)[0].detach().numpy()
         np.testing.assert_allclose(found["plain encoder"][i], wanted, rtol=1e-4, atol=1e-5)
     decoder = LanguageModel(INFO.single_text("target"), dim=8)

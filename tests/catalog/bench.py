@@ -27,7 +27,18 @@ from weft.blocks import ClassifierHead, SharedTokenEmbedder
 from weft.core import contracts as slots
 from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
-from weft.core.fields import Field, Info
+from weft.core.fields import (
+    Field,
+    ImageField,
+    Info,
+    LabelField,
+    LabelsField,
+    NumberField,
+    SpanField,
+    TagsField,
+    TextField,
+    TextsField,
+)
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
 from weft.core.options import Count, Dim, Dropout, Heads, Layers, Natural
 from weft.core.registry import (
@@ -52,49 +63,53 @@ LENGTHS = (6, 3, 1)
 FILLER = 1e4
 """What stands in padded slots of vectors: large enough to be seen wherever it is read."""
 
-TEXT = Field("text", VOCAB, max_length=24, sentinel_count=6)
-SPELLED = Field("text", VOCAB, max_length=24, characters=12)
-IMAGE = Field("image", 2, kind="image", max_length=32, space="image")
-LABEL = Field("label", 3, kind="label", space="label", labels=("a", "b", "c"))
+TEXT = TextField("text", VOCAB, max_length=24, sentinel_count=6)
+SPELLED = TextField("text", VOCAB, max_length=24, characters=12)
+IMAGE = ImageField("image", 2, 32, 32)
+LABEL = LabelField("label", 3, labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
     "labeled": Info({"text": TEXT, "label": LABEL}, target="text"),
     "parallel": Info(
         {
-            "source": Field("source", VOCAB, max_length=24, sentinel_count=6),
-            "target": Field("target", VOCAB, max_length=24, sentinel_count=6),
+            "source": TextField("source", VOCAB, max_length=24, sentinel_count=6),
+            "target": TextField("target", VOCAB, max_length=24, sentinel_count=6),
         },
         target="target",
     ),
     "mirrored": Info(
         {
-            "source": Field("source", VOCAB, max_length=24, space="source"),
-            "target": Field("target", VOCAB + 3, max_length=24, space="target"),
+            "source": TextField("source", VOCAB, max_length=24, space="source"),
+            "target": TextField("target", VOCAB + 3, max_length=24, space="target"),
             "label": LABEL,
         },
         target="target",
     ),
     "one vocabulary": Info(
-        {"source": Field("source", VOCAB, max_length=24), "target": Field("target", VOCAB, max_length=24), "label": LABEL},
+        {
+            "source": TextField("source", VOCAB, max_length=24),
+            "target": TextField("target", VOCAB, max_length=24),
+            "label": LABEL,
+        },
         target="target",
     ),
-    "tagged": Info({"text": TEXT, "tags": Field("tags", 3, kind="tags", space="text", labels=("a", "b", "c"))}, target="text"),
-    "sets": Info({"text": TEXT, "label": Field("label", 3, kind="labels", space="label", labels=("a", "b", "c"))}, target="text"),
+    "tagged": Info({"text": TEXT, "tags": TagsField("tags", 3, labels=("a", "b", "c"))}, target="text"),
+    "sets": Info({"text": TEXT, "label": LabelsField("label", 3, labels=("a", "b", "c"))}, target="text"),
     "choices": Info(
         {
-            "question": Field("question", VOCAB, max_length=24),
-            "choices": Field("choices", VOCAB, kind="texts", max_length=24),
-            "label": Field("label", 26, kind="label", space="label", labels=CHOICE_LABELS),
+            "question": TextField("question", VOCAB, max_length=24),
+            "choices": TextsField("choices", VOCAB, max_length=24),
+            "label": LabelField("label", 26, labels=CHOICE_LABELS),
         },
         target="question",
     ),
     "images": Info({"image": IMAGE, "label": LABEL}, target="image"),
-    "numbers": Info({"text": TEXT, "label": Field("label", 1, kind="number", space="label")}, target="text"),
+    "numbers": Info({"text": TEXT, "label": NumberField("label")}, target="text"),
     "questions": Info(
         {
-            "question": Field("question", VOCAB, max_length=24),
-            "context": Field("context", VOCAB, max_length=24),
-            "answer": Field("answer", 2, kind="span", space="context"),
+            "question": TextField("question", VOCAB, max_length=24),
+            "context": TextField("context", VOCAB, max_length=24),
+            "answer": SpanField("answer", of="context"),
         },
         target="context",
     ),
@@ -314,9 +329,9 @@ def ids(lengths: Sequence[int] = LENGTHS, seed: int = 1, vocab: int = VOCAB) -> 
     return [torch.randint(7, vocab, (n,), generator=generator(seed * 100 + i)) for i, n in enumerate(lengths)]
 
 
-def images(field: Field, rows: int = 3, seed: int = 1) -> Seq:
+def images(field: ImageField, rows: int = 3, seed: int = 1) -> Seq:
     """Images of a field's size."""
-    return Seq(normal(rows, field.vocab, field.max_length, field.max_length, seed=seed * 100))
+    return Seq(normal(rows, *field.shape, seed=seed * 100))
 
 
 def pack(rows: Sequence[Tensor], side: str = "right", extra: int = 2, filler: float = FILLER) -> Seq:
@@ -368,11 +383,11 @@ def text_batch(info: Info, lengths: Sequence[int] = (5, 3, 2), seed: int = 3, si
     """Padded ids of every text field of ``info``, images, and labels; answers of other kinds are the objectives' affair."""
     fields: dict[str, Any] = {}
     for number, f in enumerate(info.fields.values()):
-        if f.kind == "label":
-            fields[f.name] = torch.arange(len(lengths)) % f.vocab
-        elif f.kind == "text":
+        if isinstance(f, LabelField):
+            fields[f.name] = torch.arange(len(lengths)) % f.classes
+        elif isinstance(f, TextField):
             fields[f.name] = pack(ids(lengths, seed + number, f.vocab), side, extra)
-        elif f.kind == "image":
+        elif isinstance(f, ImageField):
             fields[f.name] = images(f, len(lengths), seed + number)
     return Batch(fields, len(lengths))
 
@@ -390,7 +405,7 @@ class Table(slots.Embedder):
 
     def __init__(self, dim: int, field: Field):
         super().__init__(dim, field)
-        self.weight = nn.Parameter(torch.randn(field.vocab, dim))
+        self.weight = nn.Parameter(torch.randn(field.outputs, dim))
 
     def forward(self, x: Seq) -> Seq:
         soft = x.data if x.data.is_floating_point() else nn.functional.one_hot(x.data, len(self.weight)).to(self.weight.dtype)

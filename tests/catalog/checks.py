@@ -1389,7 +1389,7 @@ def check_classifies(factory: Any) -> None:
         if not info.texts():
             _check_image_rows(module.features, info, case.label)
             logits = module.classifier(module.features(images(info.images()[0])))
-            assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
+            assert logits.shape == (3, info["label"].classes), f"{case.label}: logits of shape {tuple(logits.shape)}"
             continue
         rows = ids((5, 3, 1), 4, info["text"].vocab)
         for training in (False, True):
@@ -1400,7 +1400,7 @@ def check_classifies(factory: Any) -> None:
                     list(module.features(pack(rows, side))), alone, f"{case.label}: padding on the {side} is read, or other rows"
                 )
             logits = module.classifier(torch.stack(alone))
-            assert logits.shape == (3, info["label"].vocab), f"{case.label}: logits of shape {tuple(logits.shape)}"
+            assert logits.shape == (3, info["label"].classes), f"{case.label}: logits of shape {tuple(logits.shape)}"
 
 
 @check(Structure, when=_provides(ScoresChoices))
@@ -1427,7 +1427,7 @@ def check_tags(factory: Any) -> None:
     for case, module, info in _structures(factory, Tags):
         hidden = module.encode(pack(ids((5, 3, 1), 4, info["text"].vocab))).data
         logits = module.tag_head(hidden.flatten(0, 1))
-        assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].vocab), (
+        assert logits.shape == (hidden.shape[0] * hidden.shape[1], info["tags"].classes), (
             f"{case.label}: logits of shape {tuple(logits.shape)}"
         )
 
@@ -1616,7 +1616,7 @@ def check_targets(factory: Any) -> None:
         info: Info = case.wiring[0]
         if not info.texts():  # there are no ids: integers there are positions
             continue
-        vocab = max(f.vocab for f in info.fields.values())
+        vocab = max(f.vocab for f in info.tokenized())
         for example in [info.synthetic_example(np.random.default_rng(s), n) for s, n in enumerate((6, 1, 3))]:
             made = objective.prepare(example, np.random.default_rng(4), [example])
             if made is not None:

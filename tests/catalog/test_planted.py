@@ -647,14 +647,14 @@ class PredictsWords(Labels):
     """Logits over the words in place of the tags."""
 
     def outputs(self, info: Info) -> Field:
-        return replace(info["tags"], vocab=info["text"].vocab)
+        return info["text"]
 
 
 class PointsAtWords(Finds):
     """Logits over the words in place of two."""
 
     def outputs(self, info: Info) -> Field:
-        return replace(info["answer"], vocab=info["context"].vocab)
+        return info["context"]
 
 
 class LosesMask(Translator):

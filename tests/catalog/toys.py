@@ -41,7 +41,7 @@ from weft.core.contracts import (
     Tags,
 )
 from weft.core.example import Example, Targets
-from weft.core.fields import Field, Info
+from weft.core.fields import Field, Info, TextField
 from weft.core.loss import Loss
 from weft.core.masks import Causal, Full, Mask
 from weft.core.options import Dim, Dropout, Fraction, Layers
@@ -319,7 +319,7 @@ class Dense(Head):
 
     def __init__(self, dim: int, field: Field, embedder: Embedder | None):
         super().__init__(dim, field, embedder)
-        self.map = nn.Linear(dim, field.vocab)
+        self.map = nn.Linear(dim, field.outputs)
 
     def forward(self, x_ND: Tensor) -> Tensor:
         return self.map(x_ND)
@@ -473,7 +473,7 @@ class Follow(Objective):
     def __init__(self, info: Info, dim: int, *, smoothing: Fraction = 0.0):
         super().__init__(info, dim)
         self.field, self.source, self.smoothing = info[info.target], "source" in info, smoothing
-        if self.field.kind != "text":
+        if not isinstance(self.field, TextField):
             raise ValueError(f"the next token needs a text to predict, but {self.field.name!r} is a {self.field.kind}")
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:

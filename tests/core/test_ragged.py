@@ -8,7 +8,7 @@ import torch
 
 from weft.core.batch import Instance, Ragged, collate
 from weft.core.example import MarkedIds, Sequences
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Frame, Info, LabelField, TextField, TextsField
 
 ROWS = [[[7, 8, 9], [10]], [[11], [12, 13], [14, 15, 16, 17], [18]], [[19, 20], [21]]]
 
@@ -64,7 +64,7 @@ def test_a_row_without_any_sequence_is_refused() -> None:
 
 
 def test_imagined_rows_have_different_numbers_of_texts_and_a_label_among_them() -> None:
-    fields = [Field("question", 20), Field("choices", 20, kind="texts"), Field("label", 26, kind="label")]
+    fields = [TextField("question", 20), TextsField("choices", 20), LabelField("label", 26)]
     info, rng = Info({f.name: f for f in fields}), np.random.default_rng(0)
     examples = [info.synthetic_example(rng, 5) for _ in range(50)]
     assert {len(e["choices"]) for e in examples} == {2, 3, 4}

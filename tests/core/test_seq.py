@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from weft.blocks import LSTM, BagOfWords, MeanPooler, TokenEmbedder, Transformer, TransformerDecoder
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.models import Classifier, LanguageModel
 
-INFO = Info({"text": Field("text", 17), "label": Field("label", 3, kind="label")})
+INFO = Info({"text": TextField("text", 17), "label": LabelField("label", 3)})
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

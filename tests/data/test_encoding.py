@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from weft.core.contracts import Codec, Tokenizer
 from weft.core.example import MarkedIds, Targets
-from weft.core.fields import Field, Info, Special
+from weft.core.fields import Field, Info, InvalidCell, LabelField, LabelsField, NumberField, Special, TagsField, TextField
 from weft.data import BPE, LabeledText, Word, encode_example
-from weft.data.encoding import InvalidCell, assemble, columns_from, cut, encode, rows_of, split, truncate
+from weft.data.encoding import assemble, columns_from, encode, rows_of, truncate
 from weft.data.sources import split_preparation
 
 WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
@@ -22,8 +22,8 @@ WORDS = ["new", "lower", "lowest", "x", "(low)", "well-known"]
 
 def codec_of(tokenizer: Tokenizer, length: int = 512, words: bool = True) -> Codec:
     tokenizer.train([" ".join(WORDS)])
-    text = Field("text", tokenizer.vocab, max_length=length, words=words, characters=tokenizer.character_vocab)
-    tags = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
+    text = TextField("text", tokenizer.vocab, max_length=length, words=words, characters=tokenizer.character_vocab)
+    tags = TagsField("tags", 3, labels=("O", "B", "I"))
     return Codec(Info({"text": text} | ({"tags": tags} if words else {})), {"text": tokenizer})
 
 
@@ -68,7 +68,7 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
     short, lost = truncate(codec.info, whole)
     check(short, 0, truncated=True)
     assert lost == max(0, len(whole["text"]) - length)
-    pieces, gone = split(codec.info, whole, field)
+    pieces, gone = field.split(codec.info, whole)
     first = 0
     for piece in pieces:
         taken = check(piece, first, truncated=False)
@@ -87,10 +87,10 @@ def test_words_tags_and_letters_stay_together(kind: str, sentence: list[tuple[st
 def test_texts_are_cut_anywhere() -> None:
     codec = codec_of(BPE(vocab_size=30), length=4, words=False)
     (values,) = rows_of(encode(codec, [{"text": "lower lowest new x"}]))
-    pieces, lost = split(codec.info, values, codec.info["text"])
+    pieces, lost = codec.info.text("text").split(codec.info, values)
     assert lost == 0 and {len(p["text"]) for p in pieces[:-1]} == {4}
     assert np.concatenate([p["text"] for p in pieces]).tolist() == values["text"].tolist()
-    assert cut(codec.info, values, codec.info["text"], 2, 5)["text"].tolist() == values["text"][2:5].tolist()
+    assert codec.info.text("text").part(codec.info, values, 2, 5)["text"].tolist() == values["text"][2:5].tolist()
 
 
 def test_a_text_without_tokens_is_spelled_with_nothing() -> None:
@@ -107,7 +107,7 @@ def test_words_without_tokens_keep_a_position() -> None:
     codec = codec_of(Word())
     example = encode_example(codec, {"text": "new \u200b x"})  # what is no word and no sign for this tokenizer
     assert isinstance(example["tags"], Targets) and len(example["tags"].at) == 3
-    none = Field("text", 10, words=True, special=Special(unk=-1))
+    none = TextField("text", 10, words=True, special=Special(unk=-1))
 
     class Empty(Tokenizer):
         @property
@@ -138,9 +138,9 @@ def test_examples_as_training_makes_them() -> None:
 
 
 def test_answers() -> None:
-    label = Field("label", 3, kind="label", labels=("a", "b", "c"))
-    several = Field("several", 3, kind="labels", labels=("a", "b", "c"))
-    number = Field("number", 1, kind="number")
+    label = LabelField("label", 3, labels=("a", "b", "c"))
+    several = LabelsField("several", 3, labels=("a", "b", "c"))
+    number = NumberField("number")
     rows = [{"label": "c", "several": "c\ta", "number": "-2.5"}, {"label": "a", "several": "", "number": "1e3"}, {}]
     codec = answers(label, several, number)
     values = rows_of(encode(codec, rows))
@@ -153,11 +153,11 @@ def test_answers() -> None:
 @pytest.mark.parametrize(
     ("field", "cell", "message"),
     [
-        (Field("label", 2, kind="label", labels=("a", "b")), "d", "unknown label 'd'; known: a, b"),
-        (Field("label", 2, kind="labels", labels=("a", "b")), "a\td", "unknown label 'd'"),
-        (Field("label", 30, kind="label", labels=tuple(map(str, range(30)))), "x", r"known: 0, .*, 19, \.\.\."),
-        (Field("score", 1, kind="number"), "high", "column 'score' must be a number, not 'high'"),
-        (Field("score", 1, kind="number"), "nan", "must be a number, not 'nan'"),
+        (LabelField("label", 2, labels=("a", "b")), "d", "unknown label 'd'; known: a, b"),
+        (LabelsField("label", 2, labels=("a", "b")), "a\td", "unknown label 'd'"),
+        (LabelField("label", 30, labels=tuple(map(str, range(30)))), "x", r"known: 0, .*, 19, \.\.\."),
+        (NumberField("score"), "high", "column 'score' must be a number, not 'high'"),
+        (NumberField("score"), "nan", "must be a number, not 'nan'"),
     ],
 )
 def test_cells_that_cannot_be_understood(field: Field, cell: str, message: str) -> None:
@@ -186,7 +186,7 @@ def _lengths_given_to(tokenizer: BPE, monkeypatch: pytest.MonkeyPatch) -> list[i
 def test_a_long_text_is_cut_before_it_is_tokenized_and_counted(max_length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = BPE(vocab_size=40)
     tokenizer.train(["low lower lowest"])
-    codec = Codec(Info({"text": Field("text", tokenizer.vocab, max_length=max_length)}), {"text": tokenizer})
+    codec = Codec(Info({"text": TextField("text", tokenizer.vocab, max_length=max_length)}), {"text": tokenizer})
     given, truncated = _lengths_given_to(tokenizer, monkeypatch), list[int]()
     long, limit = "low lower " * 200_000, max(max_length, 1024) * 64
     example = encode_example(codec, {"text": long}, truncated.append)
@@ -224,7 +224,7 @@ def test_a_long_row_is_cut_before_it_is_tokenized_and_counted(tmp_path: Path, mo
 
 @pytest.mark.parametrize("cell", ["1_000", "１２", "٣.5", "0x10", "", "nan", "1e999", "1 000"])
 def test_a_number_column_has_plain_digits(cell: str) -> None:
-    codec = Codec(Info({"score": Field("score", 1, kind="number")}), {})
+    codec = Codec(Info({"score": NumberField("score")}), {})
     with pytest.raises(InvalidCell, match="column 'score' must be a number"):
         encode(codec, [{"score": cell}])
     assert np.asarray(encode(codec, [{"score": text} for text in ("-1.5e3", " 12 ", ".5")])["score"]).tolist() == [-1500, 12, 0.5]

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Objective
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.loss import Loss
 from weft.data import Column, Feed, TokenDataset, evaluation_batches
 
-INFO = Info({"text": Field("text", 1000)})
+INFO = Info({"text": TextField("text", 1000)})
 
 
 class Noisy(Objective):

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, LabelsField, NumberField, TagsField, TextField
 from weft.data import PreparedDataset, prepared
 from weft.data.encoding import assemble, columns_from, rows_of
 from weft.data.prepared import DamagedDataError, DatasetWriter, is_done
 
 INFO = Info(
     {
-        "text": Field("text", 70_000, words=True, characters=40),
-        "tags": Field("tags", 3, kind="tags", space="text"),
-        "label": Field("label", 5, kind="label"),
-        "several": Field("several", 300, kind="labels"),
-        "score": Field("score", 1, kind="number"),
+        "text": TextField("text", 70_000, words=True, characters=40),
+        "tags": TagsField("tags", 3),
+        "label": LabelField("label", 5),
+        "several": LabelsField("several", 300),
+        "score": NumberField("score"),
     }
 )
 CELLS = ["text", "label"]
@@ -110,8 +110,10 @@ def test_resuming_anywhere_gives_the_same_files(
 
 
 def one_row(folder: Path) -> DatasetWriter:
-    writer = DatasetWriter(folder, Info({"text": Field("text", 10)}), ["text"])
-    writer.add({"text": columns_from(Info({"text": Field("text", 10)}), [{"text": np.array([1, 2])}])["text"]}, [{"text": "x"}])
+    writer = DatasetWriter(folder, Info({"text": TextField("text", 10)}), ["text"])
+    writer.add(
+        {"text": columns_from(Info({"text": TextField("text", 10)}), [{"text": np.array([1, 2])}])["text"]}, [{"text": "x"}]
+    )
     return writer
 
 
@@ -128,12 +130,12 @@ def test_what_is_cut_or_of_another_format_is_not_done(tmp_path: Path, monkeypatc
     (tmp_path / "done.json").write_text("{")
     assert not is_done(tmp_path)
     one_row(tmp_path).done({})
-    assert is_done(tmp_path) and len(PreparedDataset(tmp_path, Info({"text": Field("text", 10)}))) == 1
+    assert is_done(tmp_path) and len(PreparedDataset(tmp_path, Info({"text": TextField("text", 10)}))) == 1
     writer = one_row(tmp_path)
     writer.commit({"here": 1})
     writer.close()
     (tmp_path / "text").unlink()
-    assert DatasetWriter(tmp_path, Info({"text": Field("text", 10)}), ["text"]).state is None
+    assert DatasetWriter(tmp_path, Info({"text": TextField("text", 10)}), ["text"]).state is None
 
 
 @pytest.fixture
@@ -141,7 +143,7 @@ def on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A dataset of ten blocks in a file that is read from disk."""
     monkeypatch.setattr(prepared, "IN_MEMORY", -1)
     monkeypatch.setattr(prepared, "BLOCK", 64)
-    info = Info({"text": Field("text", 10)})
+    info = Info({"text": TextField("text", 10)})
     writer = DatasetWriter(tmp_path, info, ["text"])
     for row in range(40):
         columns = {"text": columns_from(info, [{"text": np.full(8, row % 10)}])["text"]}
@@ -158,7 +160,7 @@ def test_a_flipped_bit_in_a_file_on_disk_is_reported_when_its_block_is_read(name
     assert is_done(on_disk), "larger files are verified when they are read"
 
     def read_all() -> None:
-        dataset = PreparedDataset(on_disk, Info({"text": Field("text", 10)}))
+        dataset = PreparedDataset(on_disk, Info({"text": TextField("text", 10)}))
         for row in range(len(dataset)):
             assert dataset[row]["text"].tolist() == [row % 10] * 8 and dataset.raw(row) == {"text": "x" * 16}
 
@@ -168,7 +170,7 @@ def test_a_flipped_bit_in_a_file_on_disk_is_reported_when_its_block_is_read(name
 
 
 def test_each_block_is_verified_once(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset, seen = PreparedDataset(on_disk, Info({"text": Field("text", 10)})), list[int]()
+    dataset, seen = PreparedDataset(on_disk, Info({"text": TextField("text", 10)})), list[int]()
     real = prepared.zlib.crc32
     monkeypatch.setattr(prepared.zlib, "crc32", lambda data, *before: seen.append(len(data)) or real(data, *before))
     for _ in range(3):
@@ -181,7 +183,7 @@ def test_a_preparation_does_not_resume_from_damaged_files(tmp_path: Path) -> Non
     writer = one_row(tmp_path)
     writer.commit({"here": 1})
     writer.close()
-    info = Info({"text": Field("text", 10)})
+    info = Info({"text": TextField("text", 10)})
     assert DatasetWriter(tmp_path, info, ["text"]).state == {"here": 1}
     content = (tmp_path / "state.json").read_text()
     (tmp_path / "state.json").write_text(content.replace('"here": 1', '"here": 2'))
@@ -202,7 +204,7 @@ def test_a_changed_count_in_done_json_is_noticed(tmp_path: Path) -> None:
 
 def test_rows_that_do_not_exist(tmp_path: Path) -> None:
     one_row(tmp_path).done({})
-    dataset = PreparedDataset(tmp_path, Info({"text": Field("text", 10)}))
+    dataset = PreparedDataset(tmp_path, Info({"text": TextField("text", 10)}))
     for number in (-1, 1):
         with pytest.raises(IndexError, match=f"row {number} is out of range: the dataset has 1 rows"):
             dataset[number]
@@ -214,5 +216,5 @@ def test_rows_that_do_not_exist(tmp_path: Path) -> None:
 
 def test_rows_are_taken_apart_and_put_together() -> None:
     values = {"text": np.array([1, 2], np.uint32), "label": 3}
-    info = Info({"text": Field("text", 9), "label": Field("label", 4, kind="label")})
+    info = Info({"text": TextField("text", 9), "label": LabelField("label", 4)})
     assert all(equal(one, values) for one in rows_of(columns_from(info, [values, values])))

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TagsField, TextField, TextsField
 from weft.data.requests import encoder_field, request_cells
 from weft.inference.trained_run import TrainedRun
 from weft.inspect.inspection import inspect_run, inspect_texts
 from weft.models import LanguageModel, Seq2Seq
 from weft.training.recipes import read_run_text
 
-PAIR = Info({"first": Field("first", 9), "second": Field("second", 9), "label": Field("label", 2, kind="label")}, "first")
-CHOICE = Info({"question": Field("question", 9), "choices": Field("choices", 9, kind="texts")})
-TAGS = Info({"text": Field("text", 9, words=True), "tags": Field("tags", 2, kind="tags")})
+PAIR = Info({"first": TextField("first", 9), "second": TextField("second", 9), "label": LabelField("label", 2)}, "first")
+CHOICE = Info({"question": TextField("question", 9), "choices": TextsField("choices", 9)})
+TAGS = Info({"text": TextField("text", 9, words=True), "tags": TagsField("tags", 2)})
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_rows_may_be_written_in_several_ways(info, asked, cells):
         (PAIR, {"first": "a"}, "has no second"),
         (CHOICE, "q\ta", "has fewer than two choices"),
         (CHOICE, "q", r"one text given, but an input needs 2 \(question, two choices or more\)"),
-        (Info({"text": Field("text", 9)}), ("a", "b"), "one text, but .* has 2 texts"),
+        (Info({"text": TextField("text", 9)}), ("a", "b"), "one text, but .* has 2 texts"),
     ],
 )
 def test_what_is_no_row_is_refused(info, asked, message):
@@ -99,7 +99,7 @@ def test_a_tagger_answers_a_tag_for_each_word_and_nothing_for_none(tagger):
 def test_a_decoder_alone_continues_its_text_also_for_pairs():
     model = LanguageModel(PAIR, dim=8)
     assert encoder_field(model, PAIR) is None
-    both = Info({"source": Field("source", 9), "target": Field("target", 9)}, "target")
+    both = Info({"source": TextField("source", 9), "target": TextField("target", 9)}, "target")
     found = encoder_field(Seq2Seq(both, dim=8), both)
     assert found is not None and found.name == "source"
 

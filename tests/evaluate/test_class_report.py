@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft.core.fields import Field, Info
+from weft.core.fields import FIELD_KINDS, Info, TextField
 from weft.evaluate import ClassReport, EvaluationResult, class_report
 
 CLASSES = ("low", "mid", "high", "<b>", "\x1b[31m")
@@ -17,7 +17,7 @@ CLASSES = ("low", "mid", "high", "<b>", "\x1b[31m")
 
 def info_of(kind: str, labels: tuple[str, ...]) -> Info:
     name = "tags" if kind == "tags" else "label"
-    return Info({"text": Field("text", 9), name: Field(name, len(labels), kind=kind, labels=labels, space="text")})
+    return Info({"text": TextField("text", 9), name: FIELD_KINDS[kind].declare(name, labels, "text")})
 
 
 def result_of(column: str, gold: list[str], predicted: list[str]) -> EvaluationResult:
@@ -96,7 +96,7 @@ def test_there_is_no_report_of_texts_and_numbers() -> None:
     assert class_report(EvaluationResult({}), info_of("label", CLASSES)) is None
     assert class_report(result_of("label", ["low"], ["a generated text"]), info_of("label", CLASSES)) is None
     assert class_report(result_of("label", ["1.5"], ["1.5"]), info_of("number", ())) is None
-    assert class_report(result_of("target", ["low"], ["low"]), Info({"text": Field("text", 9)})) is None
+    assert class_report(result_of("target", ["low"], ["low"]), Info({"text": TextField("text", 9)})) is None
     assert class_report(result_of("tags", ["O O"], ["one generated text"]), info_of("tags", ("O",))) is None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score
 
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TagsField
 from weft.evaluate import EntityF1, TagAccuracy
 
 
@@ -28,7 +28,7 @@ def test_the_number_of_tags_must_match():
 
 
 def test_entity_f1_rejects_tags_that_are_no_entities():
-    info = Info({"tags": Field("tags", 2, kind="tags", labels=("DET", "NOUN"))}, data="tagged-text")
+    info = Info({"tags": TagsField("tags", 2, labels=("DET", "NOUN"))}, data="tagged-text")
     with pytest.raises(ValueError, match=r"the metric entity-f1 needs entity tags .*'DET' is not a tag.*scheme"):
         EntityF1().check(info)
-    EntityF1().check(Info({"tags": Field("tags", 2, kind="tags", labels=("O", "B-PER"))}))
+    EntityF1().check(Info({"tags": TagsField("tags", 2, labels=("O", "B-PER"))}))

@@ -11,7 +11,7 @@ import torch
 
 import weft
 from weft.cli.app import main
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.experiments.scaffold import detect_data, fine_tuning_recipe
 from weft.models import bert, gpt2, t5
 from weft.pretrained import load, save
@@ -20,8 +20,8 @@ from weft.training.recipes import read_run, read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "fine", "poor", "film", "play", "very", "not"]
 WORDS += ["it", "was", "a", "the", "what"]
-TEXT = Info({"text": Field("text", len(WORDS))})
-PAIR = Info({name: Field(name, len(WORDS)) for name in ("source", "target")}, "target")
+TEXT = Info({"text": TextField("text", len(WORDS))})
+PAIR = Info({name: TextField(name, len(WORDS)) for name in ("source", "target")}, "target")
 SIZES: dict[str, Any] = {"dim": 32, "layers": 2, "heads": 2}
 MODELS: dict[str, tuple[Any, Info]] = {
     "bert": (bert(**SIZES, hidden=64, length=40), TEXT),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.core.fields import Field, Special
+from weft.core.fields import Special, TextField
 from weft.core.seq import Decoded, Memory, Seq
 
 Prefix = tuple[int, ...]
@@ -34,7 +34,7 @@ class Toy(nn.Module):
 
     def __init__(self, vocab: int = 7, seed: int = 0, special: Special = Special(), spread: float = 1.5):
         super().__init__()
-        self.target, self.seed, self.spread = Field("target", vocab, special=special), seed, spread
+        self.target, self.seed, self.spread = TextField("target", vocab, special=special), seed, spread
         self.read = 0
 
     def logits(self, number: int, prefix: Prefix) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from weft.core.fields import Field, Special
+from weft.core.fields import Special, TextField
 from weft.core.seq import Decoded, Seq
 from weft.generate import BeamSearch
 
@@ -31,7 +31,7 @@ class Wrapped(nn.Module):
         super().__init__()
         self.model, self.head = model, model.lm_head
         nowhere = Special(pad=-1, bos=-1, eos=EOS, unk=-1, mask=-1, cls=-1, sep=-1)
-        self.target = Field("text", model.config.vocab_size, special=nowhere)
+        self.target = TextField("text", model.config.vocab_size, special=nowhere)
 
     def start(self, memory: None, rows: int) -> Read:
         return Read(torch.empty(rows, 0, dtype=torch.long))

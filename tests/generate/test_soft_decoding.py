@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weft.blocks import GRUDecoder, LatentEmbedding, LearnedPositionEmbedder, SumEmbedder, TokenEmbedder, TransformerDecoder
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.seq import Memory
 from weft.generate import GreedySearch
 from weft.generate.frontier import forbidden
@@ -16,7 +16,7 @@ from weft.generate.soft_decoding import soft_decode
 from weft.models import LanguageModel
 from weft.models.latent_decoder import LatentDecoder
 
-INFO = Info({"text": Field("text", 12)})
+INFO = Info({"text": TextField("text", 12)})
 DECODERS = {"gru": GRUDecoder, "transformer": TransformerDecoder}
 ROWS = 12
 

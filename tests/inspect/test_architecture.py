@@ -15,7 +15,7 @@ from torch import nn
 
 from weft.blocks import PostNorm, SharedTransformer, Transformer, TransformerLayer
 from weft.core import contracts as slots
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.inspect.architecture import Architecture, StageNetwork, architecture
 from weft.inspect.diagram.layout import Rect
 from weft.inspect.diagram.panel import Panel
@@ -134,8 +134,8 @@ def test_every_structure_draws_a_tidy_figure_whose_parameters_add_up(structure: 
 
 # --------------------------------------------------------------------------------------------------------- what it shows
 
-PAIR = Info({"source": Field("source", 20, max_length=24), "target": Field("target", 20, max_length=24)}, target="target")
-TEXT = Info({"text": Field("text", 20, max_length=24)}, target="text")
+PAIR = Info({"source": TextField("source", 20, max_length=24), "target": TextField("target", 20, max_length=24)}, target="target")
+TEXT = Info({"text": TextField("text", 20, max_length=24)}, target="text")
 
 
 def texts(figure: Architecture) -> list[str]:
@@ -172,7 +172,9 @@ def test_shapes_have_symbols_where_a_size_depends_on_the_batch_and_numbers_elsew
 
 
 def test_the_lengths_of_source_and_target_are_told_apart_even_where_texts_are_short() -> None:
-    short = Info({"source": Field("source", 20, max_length=8), "target": Field("target", 20, max_length=12)}, target="target")
+    short = Info(
+        {"source": TextField("source", 20, max_length=8), "target": TextField("target", 20, max_length=12)}, target="target"
+    )
     (panel,) = figure_of(seq2seq(), NextToken, short).panels
     assert by_path(panel)["model.encoder"].shape == "B × S × 16"
     assert by_path(panel)["model.decoder"].shape == "B × T × 16"

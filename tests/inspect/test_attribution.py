@@ -13,7 +13,7 @@ import torch
 
 from weft.core.batch import Instance
 from weft.core.contracts import Codec
-from weft.core.fields import Field, Info
+from weft.core.fields import FIELD_KINDS, Field, ImageField, Info, NumberField, TagsField, TextField
 from weft.core.seq import Seq
 from weft.data import Character
 from weft.inference.trained_run import TrainedRun
@@ -48,12 +48,12 @@ def run_of(structure: str, objective: Any, info: Info, search: str = "{type: gre
     return TrainedRun(run, model, Codec(info, {"characters": tokens}), {"": objective(info, model.dim)})
 
 
-def text_field(name: str, **options: Any) -> Field:
-    return Field(name, 18, space="characters", max_length=600, **options)
+def text_field(name: str, **options: Any) -> TextField:
+    return TextField(name, 18, space="characters", max_length=600, **options)
 
 
 def label_field(kind: str = "label") -> Field:
-    return Field("label", 1 if kind == "number" else 3, kind=kind, labels=() if kind == "number" else LABELS)
+    return NumberField("label") if kind == "number" else FIELD_KINDS[kind].declare("label", LABELS, "")
 
 
 def classifier(encoder: str, objective: Any = Classification, kind: str = "label", **options: Any) -> TrainedRun:
@@ -70,7 +70,7 @@ def pair_classifier(both: bool) -> TrainedRun:
 
 
 def tagger(chain: str = "null") -> TrainedRun:
-    tags = Field("tags", 5, kind="tags", space="text", labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
+    tags = TagsField("tags", 5, labels=("O", "B-PER", "I-PER", "B-LOC", "I-LOC"))
     info = Info({"text": text_field("text", words=True), "tags": tags}, "text")
     return run_of(f"{{type: tagger, dim: 8, chain: {chain}}}", Tagging, info)
 
@@ -262,7 +262,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def image_run() -> TrainedRun:
-    info = Info({"image": Field("image", 1, kind="image", max_length=8, space="image"), "label": label_field()}, "image")
+    info = Info({"image": ImageField("image", 1, 8, 8), "label": label_field()}, "image")
     embedder = "{type: patch, size: 4, cls_token: false}"
     encoder = "{type: transformer, layers: 1, position: null, layer: {mixer: {type: multihead, heads: 2}}}"
     return run_of(f"{{type: classifier, dim: 8, embedder: {embedder}, encoder: {encoder}}}", Classification, info)

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.core.batch import Instance
 from weft.core.contracts import Attention, Codec, Encoder, Pooler
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.masks import Full
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
@@ -59,9 +59,9 @@ def run_of(name: str, search: str = "{type: greedy, max_length: 6}") -> TrainedR
     structure = MODELS[name]
     tokens = Character()
     tokens.train([CHARACTERS])
-    text = Field("text", tokens.vocab, space="characters", max_length=2000)
-    label = Field("label", 3, kind="label", labels=("good", "<b>bad</b>", "odd"))
-    pair = {n: Field(n, tokens.vocab, space="characters", max_length=2000) for n in ("source", "target")}
+    text = TextField("text", tokens.vocab, space="characters", max_length=2000)
+    label = LabelField("label", 3, labels=("good", "<b>bad</b>", "odd"))
+    pair = {n: TextField(n, tokens.vocab, space="characters", max_length=2000) for n in ("source", "target")}
     info = Info(pair, "target") if "seq2seq" in structure else Info({"text": text, "label": label}, "text")
     parts = {"data": "dates", "structure": structure, "objective": "next-token", "learning": "{type: gradient, steps: 1}"}
     recipe = "".join(f"{key}: {value}\n" for key, value in {**parts, "evaluate": f"{{search: {search}}}"}.items())

@@ -10,15 +10,15 @@ import torch
 
 from weft.blocks import MeanPooler, SinusoidalPositionEmbedder, SumEmbedder, TokenEmbedder, Transformer, TransformerDecoder
 from weft.core.batch import Clock, collate
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.learning import TrainingStep
 from weft.learning import active_phase as active_module
 from weft.models import Classifier, LanguageModel, Seq2Seq
 from weft.objectives import Classification, NextToken
 
 WORDS = partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder])
-PAIR = Info({"source": Field("source", 17), "target": Field("target", 17)}, target="target")
-TEXT = Info({"text": Field("text", 17), "label": Field("label", 3, kind="label")})
+PAIR = Info({"source": TextField("source", 17), "target": TextField("target", 17)}, target="target")
+TEXT = Info({"text": TextField("text", 17), "label": LabelField("label", 3)})
 CASES = {
     "seq2seq": (PAIR, partial(Seq2Seq, dim=8, embedder=WORDS, encoder=Transformer, decoder=TransformerDecoder), NextToken),
     "language model": (TEXT, partial(LanguageModel, dim=8, embedder=WORDS), NextToken),

@@ -9,12 +9,12 @@ import torch
 
 from weft.blocks import GRU, BagOfWords, ClassifierHead, FirstPooler, LastPooler, MaxPooler, MeanPooler, Transformer
 from weft.core.contracts import Classifies, Embeds, Encodes
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.masks import Causal
 from weft.core.seq import Seq
 from weft.models import Classifier
 
-INFO = Info({"text": Field("text", 13), "label": Field("label", 3, kind="label")})
+INFO = Info({"text": TextField("text", 13), "label": LabelField("label", 3)})
 IDS = torch.tensor([[7, 8, 9, 10], [0, 0, 11, 12], [7, 9, 0, 0]])
 
 
@@ -33,7 +33,7 @@ def test_protocols_fields_and_masks():
     assert model.provides() == (Encodes, Embeds, Classifies)
     assert not torch.allclose(model.encode(Seq(IDS), Causal()).data, model.encode(Seq(IDS)).data)
     with pytest.raises(ValueError, match="needs a field 'label'"):
-        Classifier(Info({"text": Field("text", 13)}))
+        Classifier(Info({"text": TextField("text", 13)}))
 
 
 def test_a_bag_of_words_does_not_know_the_order():

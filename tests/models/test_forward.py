@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.blocks import GRU, Transformer
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, LabelField, SpanField, TagsField, TextField, TextsField
 from weft.core.seq import Memory, Seq
 from weft.models import (
     Classifier,
@@ -31,17 +31,17 @@ from weft.models import (
 )
 
 VOCAB = 30
-TEXT = Field("text", VOCAB)
-LABEL = Field("label", 3, kind="label")
+TEXT = TextField("text", VOCAB)
+LABEL = LabelField("label", 3)
 LABELED = Info({"text": TEXT, "label": LABEL})
-TAGGED = Info({"text": TEXT, "tags": Field("tags", 5, kind="tags", space="text")})
+TAGGED = Info({"text": TEXT, "tags": TagsField("tags", 5)})
 PLAIN = Info({"text": TEXT})
-PARALLEL = Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB)}, target="target")
-CHOICES = Info({"choices": Field("choices", VOCAB, kind="texts")})
+PARALLEL = Info({"source": TextField("source", VOCAB), "target": TextField("target", VOCAB)}, target="target")
+CHOICES = Info({"choices": TextsField("choices", VOCAB)})
 QUESTIONS = Info(
-    {name: Field(name, VOCAB) for name in ("question", "context")} | {"answer": Field("answer", 2, kind="span", space="context")}
+    {name: TextField(name, VOCAB) for name in ("question", "context")} | {"answer": SpanField("answer", of="context")}
 )
-IMAGES = Info({"image": Field("image", 3, kind="image", max_length=32)})
+IMAGES = Info({"image": ImageField("image", 3, 32, 32)})
 SMALL: dict[str, Any] = {"dim": 16, "layers": 2, "heads": 2}
 TRANSFORMER = partial(Transformer, layers=2)
 

@@ -10,11 +10,11 @@ import torch
 
 from weft.blocks import AttentionLSTM, GRUDecoder, LastPooler, LSTMDecoder, TransformerDecoder
 from weft.core.contracts import Classifies, Decodes, ModelsLanguage
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.models import LanguageModel
 
-TEXT, LABEL = Field("text", 13), Field("label", 3, kind="label")
+TEXT, LABEL = TextField("text", 13), LabelField("label", 3)
 BOTH = Info({"text": TEXT, "label": LABEL})
 IDS = torch.tensor([[1, 7, 8, 9], [1, 11, 12, 0]])
 MASK = IDS > 0
@@ -44,7 +44,7 @@ def test_classifies_only_with_a_pooler():
 
 
 def test_takes_the_text_or_what_is_to_be_generated():
-    pair = Info({"source": Field("source", 20), "target": Field("target", 30)}, target="target")
+    pair = Info({"source": TextField("source", 20), "target": TextField("target", 30)}, target="target")
     assert LanguageModel(pair, dim=8).target.name == "target"
     assert LanguageModel(BOTH, dim=8).target.name == "text"
 
@@ -58,7 +58,7 @@ def test_a_decoder_that_must_look_is_refused():
 @pytest.mark.parametrize("decoder", [LSTMDecoder, TransformerDecoder])
 def test_begins_at_chance_however_wide(dim, decoder):
     torch.manual_seed(0)
-    model = LanguageModel(Info({"text": Field("text", 2000)}), dim=dim, decoder=decoder)
+    model = LanguageModel(Info({"text": TextField("text", 2000)}), dim=dim, decoder=decoder)
     ids = torch.randint(7, 2000, (4, 33))
     with torch.no_grad():
         hidden = model.decode(Seq(ids[:, :-1]), None).hidden.data

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from weft.core.batch import Clock, collate
 from weft.core.example import Sequences
-from weft.core.fields import Frame, Info
+from weft.core.fields import Frame, Info, TokenizedField
 from weft.core.registry import name_of
 from weft.core.seq import Seq
 from weft.models import MultipleChoiceModel, albert, bert, electra, roberta
@@ -69,7 +69,9 @@ def test_logits_and_losses_are_the_same(name: str, tmp_path: Path) -> None:
     loaded = load(tmp_path)
     assert isinstance(loaded.model, MultipleChoiceModel) and not loaded.report.new and not loaded.report.unused
     frame = replace(FRAME, segments=name != "roberta")
-    info = Info({k: replace(f, frame=frame) if f.kind != "label" else f for k, f in loaded.info.fields.items()}, "question")
+    info = Info(
+        {k: replace(f, frame=frame) if isinstance(f, TokenizedField) else f for k, f in loaded.info.fields.items()}, "question"
+    )
     objective = MultipleChoiceObjective(info, 48)
     batch = collate([objective.prepare(row, None, None) for row in questions()])
     seq = batch["choices"].seq

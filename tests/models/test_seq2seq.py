@@ -25,13 +25,15 @@ from weft.blocks import (
 )
 from weft.core.batch import Batch
 from weft.core.contracts import Decodes, Encodes, Reconstructs
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.seq import Seq
 from weft.models import Seq2Seq, transformer_base, transformer_big
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
-PAIR = Info({"source": Field("source", 13, max_length=9), "target": Field("target", 13, max_length=20)}, target="target")
-APART = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
+PAIR = Info({"source": TextField("source", 13, max_length=9), "target": TextField("target", 13, max_length=20)}, target="target")
+APART = Info(
+    {"source": TextField("source", 13, space="source"), "target": TextField("target", 17, space="target")}, target="target"
+)
 POSITIONS = partial(SumEmbedder, parts=[TokenEmbedder, SinusoidalPositionEmbedder, LearnedPositionEmbedder])
 SMALL = [
     Seq2Seq,
@@ -117,7 +119,7 @@ def test_one_id_space_shares_the_embedder():
     assert len(own.target_embedder.parts) == 3
     both = Seq2Seq(PAIR, dim=8, embedder=POSITIONS)
     assert both.embedder.parts[2].length == 20 + 7  # the longer of the two fields
-    longer = Info({"source": PAIR["source"], "target": Field("target", 14)}, target="target")
+    longer = Info({"source": PAIR["source"], "target": TextField("target", 14)}, target="target")
     assert Seq2Seq(longer, dim=8).target_embedder is not None
 
 
@@ -145,18 +147,18 @@ def test_a_deep_copy_is_independent():
 
 def test_protocols_and_missing_fields():
     assert Seq2Seq(PAIR, dim=8).provides() == (Encodes, Decodes, Reconstructs)
-    assert Seq2Seq(Info({"text": Field("text", 9)}), dim=8).provides() == (Encodes, Reconstructs)
-    apart = Info({"source": Field("source", 9, space="a"), "target": Field("target", 9, space="b")}, "target")
+    assert Seq2Seq(Info({"text": TextField("text", 9)}), dim=8).provides() == (Encodes, Reconstructs)
+    apart = Info({"source": TextField("source", 9, space="a"), "target": TextField("target", 9, space="b")}, "target")
     assert Seq2Seq(apart, dim=8).provides() == (Encodes, Decodes)
     with pytest.raises(ValueError, match="needs a field 'source'"):
-        Seq2Seq(Info({"target": Field("target", 9)}))
+        Seq2Seq(Info({"target": TextField("target", 9)}))
     with pytest.raises(ValueError, match="dim 9 is odd"):
         Seq2Seq(PAIR, dim=9)
 
 
 def test_published_sizes():
     base, big = transformer_base(), transformer_big()
-    info = Info({"source": Field("source", 37_000), "target": Field("target", 37_000)}, target="target")
+    info = Info({"source": TextField("source", 37_000), "target": TextField("target", 37_000)}, target="target")
     with torch.device("meta"):
         sizes = [sum(p.numel() for p in build(info).parameters()) / 1e6 for build in (base, big)]
     assert sizes == pytest.approx([63, 214], abs=1.0)  # table 3: 65 and 213 million

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from weft.core.contracts import Structure
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, TextField
 from weft.core.registry import CATALOG
 from weft.models import (
     albert,
@@ -61,11 +61,11 @@ def rows() -> list[tuple[str, str, int, int, float]]:
 def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     told = {"size": size} if size else {}
     task = {"task": "encode"} if model in ("bert", "roberta", "albert", "electra", "vit") else {}
-    source = Field("source", vocab)
-    info = Info({"source": source, "target": Field("target", vocab)}, "target")
-    one = Info({"text": Field("text", vocab)})
+    source = TextField("source", vocab)
+    info = Info({"source": source, "target": TextField("target", vocab)}, "target")
+    one = Info({"text": TextField("text", vocab)})
     if model == "vit":
-        info = Info({"image": Field("image", vocab, kind="image", max_length=224)})
+        info = Info({"image": ImageField("image", vocab, 224, 224)})
     with torch.device("meta"):
         return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", "bert", "roberta", "albert", "electra")) else info)
 

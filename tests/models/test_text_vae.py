@@ -22,7 +22,7 @@ from weft.blocks import (
 )
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Posterior
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.seq import Seq
 from weft.generate import BeamSearch, GreedySearch
 from weft.models import Classifier, LanguageModel, Seq2Seq, TextEncoder, TextVAE, gpt2
@@ -30,7 +30,9 @@ from weft.objectives import ELBO, ClampFreeBits, ConstantAnnealing, CyclicalAnne
 from weft.pretrained import save
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-4}
-INFO = Info({"source": Field("source", 13, space="source"), "target": Field("target", 17, space="target")}, target="target")
+INFO = Info(
+    {"source": TextField("source", 13, space="source"), "target": TextField("target", 17, space="target")}, target="target"
+)
 DECODER = partial(LanguageModel, dim=8, decoder=partial(TransformerDecoder, layers=3))
 ENCODER = partial(TextEncoder, dim=12, head=None)
 IDS = torch.tensor([[1, 7, 9, 16], [1, 12, 10, 8]])

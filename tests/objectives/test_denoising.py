@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.fields import Field, Info, Special
+from weft.core.fields import Field, Info, Special, TextField
 from weft.objectives import (
     Denoising,
     Deshuffling,
@@ -36,7 +36,7 @@ from weft.objectives import (
 )
 
 VOCAB, SPARE = 400, 100
-FIELD = Field("text", VOCAB, sentinel_count=SPARE, sentence_ends=(20,))
+FIELD = TextField("text", VOCAB, sentinel_count=SPARE, sentence_ends=(20,))
 MASK = Special.mask
 PARTY = ["Thank", "you", "for", "inviting", "me", "to", "your", "party", "last", "week", "."]
 IDS = np.arange(len(PARTY)) + 30
@@ -229,7 +229,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
     """The least number that is accepted is also reached by some text, so that it refuses no more than it must."""
 
     def field(sentinel_count: int) -> Field:
-        return Field("text", VOCAB, max_length=length, sentinel_count=sentinel_count)
+        return TextField("text", VOCAB, max_length=length, sentinel_count=sentinel_count)
 
     def accepted(sentinel_count: int) -> bool:
         try:
@@ -253,7 +253,7 @@ def test_where_the_check_finds_enough_sentinels_they_never_run_out(noise: Any, l
 def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None:
     """Budget and what can be undone come before it."""
     ids = np.array([i for k in range(20) for i in (30 + k, Special.unk)])
-    noise, tight = RandomSpans(ratio=0.5, mean_length=10), Field("text", VOCAB, max_length=40, sentinel_count=3)
+    noise, tight = RandomSpans(ratio=0.5, mean_length=10), TextField("text", VOCAB, max_length=40, sentinel_count=3)
     noise.check(tight)
     for seed in range(20):
         made = noise.corrupt(ids, rng(seed), tight)
@@ -265,7 +265,7 @@ def test_where_sentinels_would_run_out_a_special_id_goes_with_its_span() -> None
     "noise", [TokenMaskingNoise, TextInfilling, NoiseChain, partial(NoiseChain, parts=[TokenDeletion, TokenMaskingNoise])]
 )
 def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
-    bare = Info({"text": Field("text", 50, special=Special(mask=-1))})
+    bare = Info({"text": TextField("text", 50, special=Special(mask=-1))})
     with pytest.raises(ValueError, match="the vocabulary of 'text' has no mask token"):
         Denoising(bare, 8, noise=noise)
     Denoising(bare, 8, noise=partial(TokenMaskingNoise, random_ratio=1.0))
@@ -275,7 +275,7 @@ def test_a_noise_that_masks_needs_a_mask(noise: Any) -> None:
 @pytest.mark.parametrize("noise", [RandomSpans, ReplaceSpans])
 def test_a_noise_with_sentinels_needs_spare_ids(noise: Any) -> None:
     with pytest.raises(ValueError, match=r"need [0-9]+ sentinels, but the vocabulary of 'text' has 0;.*with-sentinels"):
-        Denoising(Info({"text": Field("text", 50)}), 8, noise=noise)
+        Denoising(Info({"text": TextField("text", 50)}), 8, noise=noise)
 
 
 def test_sentences_stay_whole() -> None:
@@ -296,7 +296,7 @@ def test_too_few_sentinels_are_reported() -> None:
     with pytest.raises(
         ValueError, match=r"need \d+ sentinels, but the vocabulary of 'text' has 2; use the tokenizer with-sentinels"
     ):
-        ReplaceSpans(ratio=0.5).corrupt(np.arange(7, 47), rng(), Field("text", 60, sentinel_count=2))
+        ReplaceSpans(ratio=0.5).corrupt(np.arange(7, 47), rng(), TextField("text", 60, sentinel_count=2))
 
 
 def test_spans_are_spread_over_the_text_with_the_mean_length() -> None:
@@ -383,7 +383,7 @@ def pieces_field() -> Field:
     """Ids from 100 continue the word before them."""
     from weft.core.fields import pack_continuations
 
-    return Field("text", VOCAB, continuations=pack_continuations([i >= 100 for i in range(VOCAB)]))
+    return TextField("text", VOCAB, continuations=pack_continuations([i >= 100 for i in range(VOCAB)]))
 
 
 def test_whole_words_are_hidden_whole() -> None:
@@ -414,7 +414,7 @@ def test_texts_without_anything_to_mask_are_dropped_and_settings_are_checked() -
     with pytest.raises(ValueError, match="mask_ratio is 0 and there is no pairing"):
         MaskedLM(INFO, 8, mask_ratio=0.0)
     with pytest.raises(ValueError, match="has no mask token"):
-        MaskedLM(Info({"text": Field("text", 50, special=Special(mask=-1))}), 8)
+        MaskedLM(Info({"text": TextField("text", 50, special=Special(mask=-1))}), 8)
 
 
 # ----------------------------------------------------------------------------------------------------------------- pairs
@@ -485,7 +485,7 @@ def test_sentence_order_swaps_half() -> None:
 def test_a_pairing_makes_two_segments_with_marks() -> None:
     from weft.core.fields import Frame
 
-    field = Field("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
+    field = TextField("text", VOCAB, frame=Frame((5,), (6,), (6,), segments=True))
     objective = MaskedLM(Info({"text": field}), 8, pairing=SentenceOrder, mask_token_ratio=0.0, random_token_ratio=0.0)
     made = objective.prepare({"text": np.arange(30, 40)}, rng(3), None)
     ids, segment = made["text"].ids, made["text"].marks["segment"]
@@ -497,7 +497,7 @@ def test_a_pairing_makes_two_segments_with_marks() -> None:
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
 def test_segments_that_belong_together_are_the_first_class_as_in_published_models(ratio: float) -> None:
     texts = [{"text": np.arange(20, 30)}, {"text": np.arange(30, 40)}]
-    objective = MaskedLM(Info({"text": Field("text", VOCAB)}), 8, pairing=partial(NextSentence, negative_ratio=ratio))
+    objective = MaskedLM(Info({"text": TextField("text", VOCAB)}), 8, pairing=partial(NextSentence, negative_ratio=ratio))
     made = objective.prepare(texts[0], rng(3), texts)
     assert made is not None and made["pairing"] == ratio
 
@@ -563,7 +563,7 @@ def test_the_generator_learns_from_masked_tokens_only_and_the_model_from_all() -
     from weft.models import TextEncoder
 
     torch.manual_seed(0)
-    info = Info({"text": Field("text", 60)})
+    info = Info({"text": TextField("text", 60)})
     model, objective = TextEncoder(info, dim=16, discriminator=ClassifierHead), ReplacedToken(info, 16)
     batch = collate([objective.prepare({"text": np.arange(7, 37) + i}, rng(i), None) for i in range(3)])
     loss = objective(model, batch, Clock())
@@ -585,7 +585,7 @@ def test_replaced_tokens_share_vectors_of_another_width_as_the_small_electra_doe
     from weft.models import electra
 
     torch.manual_seed(0)
-    info = Info({"text": Field("text", 60)})
+    info = Info({"text": TextField("text", 60)})
     model, objective = electra(dim=16, layers=1, heads=2, embedding_dim=6)(info), ReplacedToken(info, 16, embedding_dim=6)
     batch = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)])
     with pytest.raises(ValueError, match="set embedding_dim: 6 of the objective"):
@@ -602,7 +602,7 @@ def test_the_judge_is_high_where_a_token_was_replaced() -> None:
     from weft.core.batch import Clock, collate
     from weft.models import TextEncoder
 
-    info = Info({"text": Field("text", 60)})
+    info = Info({"text": TextField("text", 60)})
     model, objective = TextEncoder(info, dim=16, discriminator=ClassifierHead), ReplacedToken(info, 16)
     batch, cost = collate([objective.prepare({"text": np.arange(7, 37)}, rng(), None)]), {}
     assert model.discriminator is not None

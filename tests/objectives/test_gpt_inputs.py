@@ -3,6 +3,7 @@ language model. Radford et al. 2018, section 3.3."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 
 from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS, MarkedIds, Sequences
-from weft.core.fields import Field, Frame, Info, Special
+from weft.core.fields import Frame, ImageField, Info, LabelField, NumberField, Special, TextField, TextsField
 from weft.core.seq import Seq
 from weft.models import LanguageModel, Seq2Seq, gpt
 from weft.objectives import Classification, MultipleChoiceObjective, NextToken, Ordinal, Regression, Weighted
@@ -20,23 +21,23 @@ from weft.objectives.inputs import EncoderInput
 
 VOCAB, DIM = 30, 16
 BOS, END, BETWEEN = Special.bos, Special.eos, Special.sep
-TEXT = Info({"text": Field("text", VOCAB)})
+TEXT = Info({"text": TextField("text", VOCAB)})
 LABELS = {
-    "label": Field("label", 3, kind="label", labels=("a", "b", "c")),
-    "number": Field("label", 1, kind="number"),
+    "label": LabelField("label", 3, labels=("a", "b", "c")),
+    "number": NumberField("label"),
 }
 CHOICES = Info(
     {
-        "question": Field("question", VOCAB),
-        "choices": Field("choices", VOCAB, kind="texts"),
-        "label": Field("label", len(CHOICE_LABELS), kind="label", labels=CHOICE_LABELS),
+        "question": TextField("question", VOCAB),
+        "choices": TextsField("choices", VOCAB),
+        "label": LabelField("label", len(CHOICE_LABELS), labels=CHOICE_LABELS),
     },
     "question",
 )
 
 
 def pairs(kind: str = "label", **of_texts: Any) -> Info:
-    texts = {name: Field(name, VOCAB, **of_texts) for name in ("first", "second")}
+    texts = {name: TextField(name, VOCAB, **of_texts) for name in ("first", "second")}
     return Info({**texts, "label": LABELS[kind]}, "first")
 
 
@@ -113,7 +114,7 @@ def test_with_both_orders_it_is_all_the_same_which_text_is_first(make: Any, kind
 def test_a_text_alone_is_read_with_its_end_at_which_it_is_classified() -> None:
     """Start, text, extract (section 3.3); where a published tokenizer puts nothing around a text, nothing is there."""
     row, label = {"text": np.array([7, 8]), "label": 1}, {"label": LABELS["label"]}
-    own, bare = Info({**TEXT.fields, **label}), Info({"text": Field("text", VOCAB, frame=Frame((), (), ())), **label})
+    own, bare = Info({**TEXT.fields, **label}), Info({"text": TextField("text", VOCAB, frame=Frame((), (), ())), **label})
     assert batch(Classification(own, DIM), [row])["text"].data.tolist() == [[7, 8, END]]
     assert batch(Classification(own, DIM, bos=True), [row])["text"].data.tolist() == [[BOS, 7, 8, END]]
     assert batch(Classification(bare, DIM), [row])["text"].data.tolist() == [[7, 8]]
@@ -139,7 +140,7 @@ def test_where_a_tokenizer_puts_nothing_between_two_texts_its_separator_stands_t
     row = {"first": np.array([7]), "second": np.array([8]), "label": 0}
     assert EncoderInput(info)(row).tolist() == [7, BETWEEN, 8]
     assert EncoderInput(pairs(frame=bare, special=Special(sep=-1)))(row).tolist() == [7, 8]
-    asked = Info({n: Field(n, VOCAB, kind=f.kind, frame=bare, labels=f.labels) for n, f in CHOICES.fields.items()}, "question")
+    asked = replace(CHOICES, fields=CHOICES.fields | {f.name: replace(f, frame=bare) for f in CHOICES.tokenized()})
     read = MultipleChoiceObjective(asked, DIM).prepare(QUESTIONS[0], None, None)["choices"].parts[0].tolist()
     assert read == [*QUESTIONS[0]["question"], BETWEEN, *QUESTIONS[0]["choices"].parts[0]]
 
@@ -156,7 +157,7 @@ def test_bos_comes_first_where_it_is_requested() -> None:
         MultipleChoiceObjective(CHOICES, DIM, bos=True).cost(lengths)[0]
         == MultipleChoiceObjective(CHOICES, DIM).cost(lengths)[0] + 2
     )
-    image = Info({"image": Field("image", 1, kind="image", max_length=4), "label": LABELS["label"]}, "image")
+    image = Info({"image": ImageField("image", 1, 4, 4), "label": LABELS["label"]}, "image")
     with pytest.raises(ValueError, match="bos: true needs a text with a BOS token, but 'image' has none"):
         Classification(image, DIM, bos=True)
 
@@ -225,11 +226,11 @@ def test_both_losses_together_are_gpts(of: str) -> None:
 
 def test_only_a_decoder_alone_predicts_the_whole() -> None:
     info = pairs()
-    model = Seq2Seq(Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB)}, "target"), dim=DIM)
+    model = Seq2Seq(Info({"source": TextField("source", VOCAB), "target": TextField("target", VOCAB)}, "target"), dim=DIM)
     whole = NextToken(info, DIM, full_sequence=True)
     with pytest.raises(ValueError, match="NextToken needs a structure that provides ModelsLanguage, but Seq2Seq does not"):
         whole(model, batch(whole, PAIRS), Clock())
-    two = Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}, "first")
+    two = Info({"first": TextField("first", 9, space="a"), "second": TextField("second", 9, space="b")}, "first")
     with pytest.raises(ValueError, match="needs texts of one id space"):
         NextToken(two, DIM, full_sequence=True)
     with pytest.raises(ValueError, match="a language model has no source text"):

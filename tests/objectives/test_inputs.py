@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from weft.core.example import MarkedIds
-from weft.core.fields import Field, Info, Special
+from weft.core.fields import Info, LabelField, Special, TextField
 from weft.objectives.inputs import EncoderInput
 
 END, BETWEEN = Special.eos, Special.sep
 
 
 def test_a_pair_is_read_as_one_text():
-    info = Info({"first": Field("first", 20), "second": Field("second", 20), "label": Field("label", 2, kind="label")})
+    info = Info({"first": TextField("first", 20), "second": TextField("second", 20), "label": LabelField("label", 2)})
     found = EncoderInput(info)({"first": np.array([7, 8]), "second": np.array([9])})
     assert found.tolist() == [7, 8, BETWEEN, 9, END]
-    assert EncoderInput(Info({"text": Field("text", 20)}))({"text": np.array([7])}).tolist() == [7, END]
+    assert EncoderInput(Info({"text": TextField("text", 20)}))({"text": np.array([7])}).tolist() == [7, END]
 
 
 def test_characters_stay_with_their_words():
-    info = Info({name: Field(name, 20, characters=15) for name in ("first", "second")})
+    info = Info({name: TextField(name, 20, characters=15) for name in ("first", "second")})
     one = MarkedIds(np.array([7, 8]), {"characters": np.array([[9], [10]])})
     two = MarkedIds(np.array([11]), {"characters": np.array([[12, 13]])})
     found = EncoderInput(info)({"first": one, "second": two})
@@ -30,4 +30,4 @@ def test_characters_stay_with_their_words():
 
 def test_texts_of_two_id_spaces_cannot_be_one():
     with pytest.raises(ValueError, match=r"one id space, but the data \(data\) has: first, second"):
-        EncoderInput(Info({"first": Field("first", 9, space="a"), "second": Field("second", 9, space="b")}))
+        EncoderInput(Info({"first": TextField("first", 9, space="a"), "second": TextField("second", 9, space="b")}))

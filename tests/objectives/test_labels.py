@@ -13,16 +13,16 @@ from torch import nn
 
 from weft.blocks import BagOfWords, ClassifierHead, OrdinalHead
 from weft.core.batch import Clock, collate
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, LabelsField, NumberField, TextField
 from weft.core.seq import Seq
 from weft.generate import GreedySearch
 from weft.models import Classifier
 from weft.objectives import Classification, MultiLabel, Ordinal, Regression
 
-TEXT = Field("text", 20)
-ONE = Info({"text": TEXT, "label": Field("label", 4, kind="label", labels=("a", "b", "c", "d"))})
-SET = Info({"text": TEXT, "label": Field("label", 4, kind="labels", labels=("a", "b", "c", "d"))})
-NUMBER = Info({"text": TEXT, "label": Field("label", 1, kind="number")})
+TEXT = TextField("text", 20)
+ONE = Info({"text": TEXT, "label": LabelField("label", 4, labels=("a", "b", "c", "d"))})
+SET = Info({"text": TEXT, "label": LabelsField("label", 4, labels=("a", "b", "c", "d"))})
+NUMBER = Info({"text": TEXT, "label": NumberField("label")})
 
 
 class Fixed(nn.Module):
@@ -151,7 +151,7 @@ def test_balanced_weights_are_scikit_learns():
 def test_weights_for_classes_that_are_not_there_are_refused():
     with pytest.raises(ValueError, match="weights for unknown classes: x; the classes of 'label' are a, b, c, d"):
         Classification(ONE, 8, weights={"x": 1.0, "a": 2.0})
-    unread = Info({"text": TEXT, "label": Field("label", 2, kind="label")})
+    unread = Info({"text": TEXT, "label": LabelField("label", 2)})
     Classification(unread, 8, weights={"x": 1.0})  # before the data is read, its classes have no names
 
 

@@ -13,7 +13,7 @@ from tests.commands import weft
 
 from weft.core.batch import Batch, collate
 from weft.core.contracts import Objective
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.outputs import MaskPrediction
 from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, Word, WordPiece
 from weft.data.tokenizers.mask_tokens import MaskAwareTokenizer
@@ -65,7 +65,7 @@ def test_a_published_tokenizer_knows_its_own_mask(tmp_path: Path) -> None:
     assert masking.encode("the [MASK] sat") == masking.encode("the <mask> sat") == [5, 4, 7]
 
 
-INFO = Info({"text": Field("text", 30, sentinel_count=3)})
+INFO = Info({"text": TextField("text", 30, sentinel_count=3)})
 
 
 def filler() -> Any:

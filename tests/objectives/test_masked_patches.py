@@ -26,11 +26,11 @@ from weft.blocks import (
 )
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import EncodesImages
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, TextField
 from weft.models import ImageEncoder, vit
 from weft.objectives import MaskedPatches
 
-INFO = Info({"image": Field("image", 2, kind="image", max_length=12)}, "image")
+INFO = Info({"image": ImageField("image", 2, 12, 12)}, "image")
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -162,7 +162,7 @@ def test_the_loss_falls() -> None:
 
 def test_mismatches_are_reported() -> None:
     with pytest.raises(ValueError, match=r"masked-patches needs images, but the fields of the data \(data\) are: text"):
-        MaskedPatches(Info({"text": Field("text", 9)}), 16)
+        MaskedPatches(Info({"text": TextField("text", 9)}), 16)
     with pytest.raises(ValueError, match="images of 12 x 12 pixels are not divisible into patches of 16 x 16"):
         MaskedPatches(INFO, 16)
     with pytest.raises(ValueError, match=r"mask_ratio 0.01 masks 0 of the 9 patches of an image; at least one must be masked"):

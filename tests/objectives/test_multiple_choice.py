@@ -13,13 +13,13 @@ import torch.nn.functional as F
 
 from weft.core.batch import Clock, collate
 from weft.core.example import CHOICE_LABELS, Sequences
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Frame, Info, LabelField, NumberField, TextField, TextsField
 from weft.models import LanguageModel, MultipleChoiceModel
 from weft.objectives import Classification, MultipleChoiceObjective, NextToken, Ordinal, Weighted
 from weft.objectives.multiple_choice import log_sum_exp
 
-QUESTION, CHOICES = Field("question", 20), Field("choices", 20, kind="texts")
-LABEL = Field("label", 26, kind="label", space="label", labels=CHOICE_LABELS)
+QUESTION, CHOICES = TextField("question", 20), TextsField("choices", 20)
+LABEL = LabelField("label", 26, labels=CHOICE_LABELS)
 INFO = Info({f.name: f for f in (QUESTION, CHOICES, LABEL)}, "question")
 ROWS: list[dict[str, Any]] = [
     {"question": np.array([7, 8]), "choices": Sequences((np.array([9]), np.array([10, 11, 12]))), "label": 1},
@@ -113,12 +113,12 @@ def test_a_language_model_chooses_by_its_last_token() -> None:
 
 
 def test_data_that_do_not_fit_are_refused() -> None:
-    one = Info({"question": QUESTION, "choices": replace(CHOICES, kind="text"), "label": LABEL}, data="mine")
+    one = Info({"question": QUESTION, "choices": TextField("choices", CHOICES.vocab), "label": LABEL}, data="mine")
     for part in (partial(MultipleChoiceObjective, one, 8), partial(MultipleChoiceModel, one)):
         with pytest.raises(ValueError, match=r"field 'choices' of the data \(mine\) has the kind 'text', expected 'texts'"):
             part()
     with pytest.raises(ValueError, match=r"field 'label' .* has the kind 'number', expected 'label'"):
-        MultipleChoiceObjective(Info({"choices": CHOICES, "label": replace(LABEL, kind="number")}), 8)
+        MultipleChoiceObjective(Info({"choices": CHOICES, "label": NumberField("label")}), 8)
     with pytest.raises(ValueError, match=r"different vocabularies \(words, text\)"):
         MultipleChoiceObjective(Info({"question": replace(QUESTION, space="words"), "choices": CHOICES, "label": LABEL}), 8)
     for other in (Classification, Ordinal):

@@ -14,18 +14,18 @@ from torch import Tensor
 from weft.blocks import OrdinalHead
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Encodes, ExtractsSpans
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Frame, Info, LabelField, SpanField, TextField
 from weft.core.outputs import SpanPrediction
 from weft.generate import GreedySearch
 from weft.models import SpanExtractor, bert
 from weft.objectives import SpanAnswer
 from weft.objectives.span import SpanScores
 
-ANSWER = Field("answer", 2, kind="span", space="context")
+ANSWER = SpanField("answer", of="context")
 
 
 def info_of(frame: Frame = Frame()) -> Info:
-    texts = {name: Field(name, 40, frame=frame) for name in ("question", "context")}
+    texts = {name: TextField(name, 40, frame=frame) for name in ("question", "context")}
     return Info({**texts, "answer": ANSWER}, "context")
 
 
@@ -156,13 +156,13 @@ def test_a_context_without_tokens_has_no_answer(setting: tuple[Any, SpanAnswer])
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    wrong = Info({**INFO.fields, "answer": Field("answer", 2, kind="label")}, data="synthetic")
+    wrong = Info({**INFO.fields, "answer": LabelField("answer", 2)}, data="synthetic")
     for build in (partial(SpanAnswer, wrong, 8), partial(SpanExtractor, wrong, dim=8)):
         with pytest.raises(ValueError, match=r"field 'answer' of the data \(synthetic\) has the kind 'label', expected 'span'"):
             build()
     with pytest.raises(ValueError, match="needs a field 'answer'"):
-        SpanExtractor(Info({"text": Field("text", 9)}), dim=8)
-    apart = Info({**INFO.fields, "question": Field("question", 40, space="other")})
+        SpanExtractor(Info({"text": TextField("text", 9)}), dim=8)
+    apart = Info({**INFO.fields, "question": TextField("question", 40, space="other")})
     with pytest.raises(ValueError, match="needs texts of one id space"):
         SpanExtractor(apart, dim=8)
     with pytest.raises(ValueError, match="the head ordinal needs ordered classes, but the field 'answer' is a span"):

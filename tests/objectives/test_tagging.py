@@ -14,15 +14,15 @@ from weft.blocks import CNN, CRF, LSTM, BagOfWords, CharCNN, SumEmbedder, Transf
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Embeds, Encodes, Tags
 from weft.core.example import MarkedIds, Targets
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TagsField, TextField
 from weft.core.seq import Seq
 from weft.generate import GreedySearch
 from weft.models import Classifier, Tagger
 from weft.objectives import EncoderLM, Tagging, Weighted
 
-TAGS = Field("tags", 3, kind="tags", space="text", labels=("O", "B", "I"))
-INFO = Info({"text": Field("text", 20, words=True), "tags": TAGS})
-SPELLED = Info({"text": Field("text", 20, words=True, characters=11), "tags": TAGS})
+TAGS = TagsField("tags", 3, labels=("O", "B", "I"))
+INFO = Info({"text": TextField("text", 20, words=True), "tags": TAGS})
+SPELLED = Info({"text": TextField("text", 20, words=True, characters=11), "tags": TAGS})
 ROWS = [
     {"text": np.array([7, 8, 9, 10]), "tags": Targets("text", np.array([0, 1, 3]), np.array([1, 2, 0]))},  # 9 belongs to word 8
     {"text": np.array([11]), "tags": Targets("text", np.array([0]), np.array([0]))},
@@ -79,7 +79,7 @@ def test_spelled_words_are_tagged():
 
 def test_protocols_and_refusals():
     assert Tagger(INFO, dim=8).provides() == (Encodes, Embeds, Tags)
-    labeled = Info({"text": Field("text", 20), "tags": Field("tags", 3, kind="label")})
+    labeled = Info({"text": TextField("text", 20), "tags": LabelField("tags", 3)})
     for build in (partial(Tagger, labeled), partial(Tagging, labeled, 8)):
         with pytest.raises(ValueError, match=r"field 'tags' .*has the kind 'label', expected 'tags'"):
             build()
@@ -159,7 +159,7 @@ def test_two_tasks_on_one_encoder():
 
 
 def test_any_structure_that_encodes_will_do():
-    info = Info({"text": Field("text", 20), "label": Field("label", 2, kind="label")})
+    info = Info({"text": TextField("text", 20), "label": LabelField("label", 2)})
     objective = EncoderLM(info, 8)
     batch = collate([objective.prepare({"text": np.array([7, 8]), "label": 1}, None, None)])
     assert objective(Classifier(info, dim=8, encoder=Transformer), batch, Clock())["loss"].count == 3

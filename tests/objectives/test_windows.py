@@ -12,7 +12,7 @@ import transformers as hf
 
 import weft
 from weft.core.batch import Clock, collate
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Frame, Info, SpanField, TextField
 from weft.data import encode_example
 from weft.generate import GreedySearch
 from weft.inference.convert import to_run
@@ -25,8 +25,8 @@ LENGTH = 24
 
 
 def info_of(frame: Frame) -> Info:
-    texts = {name: Field(name, 40, frame=frame) for name in ("question", "context")}
-    return Info({**texts, "answer": Field("answer", 2, kind="span", space="context")}, "context")
+    texts = {name: TextField(name, 40, frame=frame) for name in ("question", "context")}
+    return Info({**texts, "answer": SpanField("answer", of="context")}, "context")
 
 
 INFO = info_of(Frame((5,), (6,), (6,), True))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 import weft
 from weft.core.batch import Batch, Clock, collate
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.registry import name_of
 from weft.core.seq import Seq
 from weft.inference.convert import to_published
@@ -202,7 +202,7 @@ def test_the_named_model_has_the_parts_of_the_published_one(tmp_path: Path) -> N
 
 def test_the_classes_differ_by_the_last_token_alone() -> None:
     """The last state has seen all of the text: also the token before EOS."""
-    info = Info({"text": Field("text", VOCAB), "label": Field("label", 2, kind="label", labels=("a", "b"))})
+    info = Info({"text": TextField("text", VOCAB), "label": LabelField("label", 2, labels=("a", "b"))})
     torch.manual_seed(0)
     model = bart(dim=16, layers=1, heads=2, hidden=8, length=20, task="classification")(info).eval()
     ids, _ = rows(3, (6,))

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from weft.blocks import ClassifierHead
 from weft.core.batch import Clock, collate
 from weft.core.example import Sequences
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.registry import identity
 from weft.core.seq import Seq
 from weft.models import LanguageModel, gpt, gpt2
@@ -172,7 +172,7 @@ def test_a_classifier_without_a_bias(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
 def test_a_named_model_with_a_classifier_is_saved(name: str, make: Any, dropout: float, tmp_path: Path) -> None:
     structure = make(dim=48, layers=2, heads=3, length=30, dropout=dropout, task="classification")
-    info = Info({"text": Field("text", VOCAB), "label": Field("label", 3, kind="label", labels=("a", "b", "c"))})
+    info = Info({"text": TextField("text", VOCAB), "label": LabelField("label", 3, labels=("a", "b", "c"))})
     model: Any = structure(info).eval()
     save(model, structure, tmp_path, config={"pad_token_id": 1})
     loaded = load(tmp_path)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from weft.core.batch import Batch
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.models.zoo.family import FAMILIES
 from weft.pretrained import load, save
@@ -626,9 +626,8 @@ def test_a_copy_of_the_tokens_that_differs_is_refused(folder: Path) -> None:
 def test_a_structure_of_no_family_cannot_be_saved(tmp_path: Path) -> None:
     from functools import partial
 
-    from weft.core.fields import Field
     from weft.models import Classifier
 
-    model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
+    model = Classifier(Info({"text": TextField("text", 11), "label": LabelField("label", 2)}), dim=8)
     with pytest.raises(ValueError, match="none of the published families"):
         save(model, partial(Classifier, dim=8), tmp_path)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import weft
 from weft.blocks import InterpolatedPositionEmbedder
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, LabelField, TextField, VectorField
 from weft.core.seq import Seq
 from weft.models import ImageEncoder, vit
 from weft.models.zoo.family import FAMILIES
@@ -155,7 +155,7 @@ def test_an_encoder_becomes_a_classifier_and_the_other_way(tmp_path: Path) -> No
         close(loaded.model.encode(image).data, theirs(image.data).last_hidden_state)
     written("classify", 3, tmp_path / "classes")
     assert isinstance(load(tmp_path / "classes", task="encode").model, ImageEncoder)
-    assert load(tmp_path / "classes").info["label"].vocab == 5
+    assert load(tmp_path / "classes").info["label"].classes == 5
 
 
 def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: Path) -> None:
@@ -164,8 +164,8 @@ def test_weights_begin_a_structure_that_is_built_for_the_same_images(tmp_path: P
 
     def built(side: int) -> Any:
         structure = vit(dim=24, layers=3, heads=2, hidden=20, patch=4, weights=str(tmp_path))
-        label = Field("label", 5, kind="label", space="label")
-        model = structure(Info({"image": Field("image", 3, kind="image", max_length=side), "label": label}))
+        label = LabelField("label", 5)
+        model = structure(Info({"image": ImageField("image", 3, side, side), "label": label}))
         initialize_weights(model, structure)
         return model
 
@@ -200,8 +200,8 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
     theirs = written("classify", 3, tmp_path)
     from weft.pretrained.weights import initialize_weights
 
-    label = Field("label", 5, kind="label", space="label")
-    info = Info({"image": Field("image", 3, kind="image", max_length=20), "label": label})
+    label = LabelField("label", 5)
+    info = Info({"image": ImageField("image", 3, 20, 20), "label": label})
     parts = "with: {embedder.parts.0.position: interpolated}"
     kinds = (
         f"{{type: pretrained, from: {tmp_path}, {parts}}}",
@@ -216,13 +216,13 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
         with torch.no_grad():
             close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
         out = save(model, structure, tmp_path / f"out-{number}", model_type="vit")
-        assert load(out).info["image"].max_length == 20
+        assert load(out).info["image"].height == 20
 
 
 def test_positions_that_are_no_grid_are_not_interpolated(tmp_path: Path) -> None:
-    text = InterpolatedPositionEmbedder(4, Field("text", 9, max_length=5))
+    text = InterpolatedPositionEmbedder(4, TextField("text", 9, max_length=5))
     assert text.fitted(torch.ones(7, 4)).shape == (7, 4)
-    grid = InterpolatedPositionEmbedder(4, Field("image", 4, kind="vector", max_length=9))
+    grid = InterpolatedPositionEmbedder(4, VectorField("image", 4, 9))
     assert grid.fitted(torch.ones(17, 4)).shape == (17, 4)  # one has a vector before the grid, the other has none
     hf.BertModel(hf.BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="is a text model: side applies to image models only"):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.commands import weft
 
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.hub import name_of_model
 from weft.data import AutoencodingText
 from weft.models import bert, gpt2
@@ -26,7 +26,7 @@ SPARE = 4
 def published(target: Path, build: Any, rows: int, words: list[str]) -> Path:
     torch.manual_seed(0)
     structure = build(dim=8, layers=1, heads=2, length=24)
-    save(structure(Info({"text": Field("text", rows, max_length=24)})), structure, target)
+    save(structure(Info({"text": TextField("text", rows, max_length=24)})), structure, target)
     if words:
         (target / "vocab.txt").write_text("\n".join(words) + "\n")
     return target

@@ -114,10 +114,10 @@ def test_grafts_must_be_a_mapping(errors_of, written: str) -> None:
 
 
 def test_an_error_of_a_grafted_constructor_is_located(read) -> None:
-    from weft.core.fields import Field, Info
+    from weft.core.fields import Info, TextField
     from weft.recipe import RecipeError
 
-    info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
+    info = Info({"source": TextField("source", 11), "target": TextField("target", 11)}, target="target")
     run = read(structure("encoder.layers: 1\n    encoder.layer.mixer: {heads: 7}"))
     with pytest.raises(RecipeError, match=r"^r.yaml:8: structure.with.encoder.layer.mixer: dim 512 is not divisible by 7"):
         run.structure(info)

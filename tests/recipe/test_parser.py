@@ -13,14 +13,14 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from weft.blocks import LSTM, MultiHeadAttention, Transformer
 from weft.core.contracts import Encoder, Norm
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.options import Count, Dim, File, Fraction, Layers
 from weft.core.registry import CATALOG, block, option_parameters, unregister
 from weft.models import Seq2Seq
 from weft.recipe import Node, Part, RecipeError, RecipeParser
 from weft.recipe.describe import allowed
 
-INFO = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
+INFO = Info({"source": TextField("source", 11), "target": TextField("target", 11)}, target="target")
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts

@@ -17,7 +17,7 @@ from tests.recipe.compositions import runs
 import weft
 from weft.blocks import LSTM, MultiHeadAttention, TokenEmbedder, Transformer, TransformerLayer
 from weft.core.contracts import Encoder
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.masks import Window
 from weft.core.registry import CATALOG, is_composition, option_parameters, slot_of
 from weft.data import Dates, PlainText
@@ -290,7 +290,7 @@ def test_values_that_a_recipe_cannot_contain_are_errors(part: Any, message: str)
         ({"learning": partial(Gradient, steps=1, schedule=ConstantSchedule())}, "learning.schedule", "ConstantSchedule"),
         ({"evaluate": partial(Evaluation, metrics=[ExactMatch, ExactMatch()])}, "evaluate.metrics.1", "ExactMatch"),
         ({"evaluate": Evaluation()}, "evaluate", "Evaluation"),
-        ({"objective": {"a": NextToken(Info({"text": Field("text", vocab=9)}), 8)}}, "objective.a", "NextToken"),
+        ({"objective": {"a": NextToken(Info({"text": TextField("text", vocab=9)}), 8)}}, "objective.a", "NextToken"),
     ],
 )
 def test_an_instance_instead_of_a_factory_is_an_error(parts: dict[str, Any], path: str, kind: str) -> None:

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import weft.training.dry_run
 from weft.cli.check_report import print_reports
 from weft.core.batch import Clock
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.objectives import Weighted
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import RecipeError
@@ -240,7 +240,7 @@ def test_parts_that_do_not_fit_are_located(name, tmp_path):
 
 def test_weighted_needs_a_part():
     with pytest.raises(ValueError, match="parts is empty"):
-        Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={})
+        Weighted(Info({"text": TextField("text", vocab=9)}), 8, parts={})
 
 
 def test_heads_may_share_a_position_bias(tmp_path):

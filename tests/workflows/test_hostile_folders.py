@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.commands import TINY, weft
 
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.models import bert
 from weft.pretrained import save
 
@@ -122,7 +122,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("converted")
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "march"]
-    save(structure(Info({"text": Field("text", len(words), max_length=24)})), structure, folder / "bert")
+    save(structure(Info({"text": TextField("text", len(words), max_length=24)})), structure, folder / "bert")
     (folder / "bert" / "vocab.txt").write_text("\n".join(words) + "\n")
     assert weft("convert", folder / "bert", folder / "run").code == 0
     return folder / "run"

@@ -11,7 +11,7 @@ import torch
 from tests.commands import weft as command
 
 import weft
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.inference.convert import to_published
 from weft.models import bert
 from weft.pretrained import save
@@ -143,7 +143,7 @@ def test_a_published_bert_chooses_and_goes_back(files: Path, capsys: pytest.Capt
     folder = files / "published"
     structure = bert(dim=16, layers=1, heads=2, hidden=24, length=32, dropout=0.0)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(WORDS))})), structure, folder)
+    save(structure(Info({"text": TextField("text", len(WORDS))})), structure, folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     text = (
         RECIPE.replace("tokenizer: word", f"tokenizer: {{type: pretrained, from: {folder}}}")

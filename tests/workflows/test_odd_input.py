@@ -12,7 +12,7 @@ import torch
 
 import weft
 from weft.cli.check_report import summarize_tensors
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField, TextsField
 from weft.core.io import finite
 from weft.data import LabeledText, cache_rows
 from weft.data.requests import request_cells
@@ -23,9 +23,9 @@ from weft.pretrained import save
 from weft.training.recipes import read_run_text
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film", "play", "."]
-TEXT = Info({"text": Field("text", 9)})
-PAIR = Info({"first": Field("first", 9), "second": Field("second", 9)}, "first")
-CHOICE = Info({"question": Field("question", 9), "choices": Field("choices", 9, kind="texts")})
+TEXT = Info({"text": TextField("text", 9)})
+PAIR = Info({"first": TextField("first", 9), "second": TextField("second", 9)}, "first")
+CHOICE = Info({"question": TextField("question", 9), "choices": TextsField("choices", 9)})
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     torch.manual_seed(0)
     home = tmp_path_factory.mktemp("odd")
     for name, build in {"bert": bert(dim=16, layers=1, heads=2, length=16), "gpt2": gpt2(dim=16, layers=1, heads=2)}.items():
-        save(build(Info({"text": Field("text", len(WORDS))})), build, home / name)
+        save(build(Info({"text": TextField("text", len(WORDS))})), build, home / name)
         (home / name / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return {name: home / name for name in ("bert", "gpt2")}
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import weft
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.inference.convert import to_published
 from weft.inference.embedding import open_embedder
 from weft.models import bert
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     target = tmp_path / "published"
     structure = bert(**SIZES)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(WORDS))})), structure, target)
+    save(structure(Info({"text": TextField("text", len(WORDS))})), structure, target)
     (target / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return target
 

@@ -12,7 +12,7 @@ import torch
 
 import weft
 from weft.cli.app import main
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.inference.convert import to_published
 from weft.models import bert
 from weft.pretrained import load, save
@@ -119,7 +119,7 @@ def published(tmp_path: Path) -> Path:
     target = tmp_path / "published"
     structure = bert(dim=32, layers=2, heads=2, hidden=48, length=32, dropout=0.0)
     torch.manual_seed(0)
-    save(structure(Info({"text": Field("text", len(VOCABULARY))})), structure, target)
+    save(structure(Info({"text": TextField("text", len(VOCABULARY))})), structure, target)
     (target / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     return target
 

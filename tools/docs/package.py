@@ -17,7 +17,7 @@ import typer.main
 import weft
 from weft.cli.app import app
 from weft.cli.listing import first_sentence
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.masks import Causal, Full, Mask, Prefix, Window
 from weft.core.registry import (
     CATALOG,
@@ -259,7 +259,7 @@ def allowed_pairs(mask: Mask, length: int) -> Any:
 def position_vectors(embedder: Callable[..., Any], dim: int, length: int) -> Any:
     """The vectors that an embedder of positions gives to the first positions, length x dim."""
     ids = Seq(torch.zeros(1, length, dtype=torch.long))
-    return embedder(dim, Field("text", 8, max_length=length))(ids).data[0].detach().numpy()
+    return embedder(dim, TextField("text", 8, max_length=length))(ids).data[0].detach().numpy()
 
 
 def source_of(factory: Callable[..., Any]) -> str:

@@ -23,7 +23,7 @@ def print_reports(run: Run, reports: list[StageReport]) -> None:
     for report in reports:
         if len(reports) > 1:
             print_result(f"stage {report.stage}")
-        fields = ", ".join(f"{f.name} ({f.kind}, up to {f.vocab:,})" for f in report.info.fields.values())
+        fields = ", ".join(f"{f.name} ({f.describe()})" for f in report.info.fields.values())
         print_result(f"data        {report.info.data}: {fields}")
         examples, tokens = report.batch
         scaled = f"; estimated from a batch of {report.scaled_from:,} tokens, scaled" if report.scaled_from else ""

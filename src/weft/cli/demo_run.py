@@ -115,7 +115,7 @@ def _edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
 def _show_classes(run: TrainedRun, folder: Path) -> None:
     """Print test examples with their predicted class and the scores of every class; write ``attribution.html``."""
     result = run.result
-    field = run.codec.info.inputs()[0].name
+    field, is_image = run.codec.info.inputs()[0].name, bool(run.codec.info.images())
     wrong = [row for row in sorted(result.predictions) if result.predictions[row] != result.references[row]["label"]]
     others = sorted(result.predictions.keys() - set(wrong))
     shown_wrong = wrong[: max(_WRONG, EXAMPLES - len(others))]
@@ -123,13 +123,13 @@ def _show_classes(run: TrainedRun, folder: Path) -> None:
     print_result()
     for row in rows:
         example: Mapping[str, Any] = result.references[row]
-        text = Path(example[field]).name if run.codec.info[field].kind == "image" else printable_line(example[field])[:90]
+        text = Path(example[field]).name if is_image else printable_line(example[field])[:90]
         correct = result.predictions[row] == example["label"]
         print_result(f"  {text}  ->  {result.predictions[row]}" + ("" if correct else f"   (true: {example['label']})"))
     if report := class_report(result, run.codec.info):
         print_result("\n" + report.text())
     shown = rows[-_ATTRIBUTED:]
-    baseline = "black" if run.codec.info[field].kind == "image" else "zero"
+    baseline = "black" if is_image else "zero"
     found = [attribution(run, result.references[row][field], baseline=baseline) for row in shown]
     page = attribution_page(found, folder / "attribution.html", f"Attribution: {run.name}")
     lines = {"learning curve": "curve.png", "confusion matrix": "confusion.png", "metrics": "metrics.json"}

@@ -1,8 +1,9 @@
-"""What models predict: generated sequences, spans of a text, tokens at masked positions."""
+"""What models predict: generated sequences, spans of a text, tokens at masked positions, values of a field."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,19 @@ class MaskPrediction:
 
     of: str
     ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FieldPrediction:
+    """The predicted value of a field, which writes it as text (``Field.to_text``).
+
+    Args:
+        of: Name of the field.
+        value: The value.
+    """
+
+    of: str
+    value: Any
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
+from weft.core.fields import read_image
 from weft.data.codec import load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
 from weft.data.encoding import encode_example, encode_examples
@@ -8,7 +9,6 @@ from weft.data.order import Buckets, permute
 from weft.data.prepared import PreparedDataset
 from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
-from weft.data.sources.image import read_image
 from weft.data.sources.labeled_images import LabeledImages
 from weft.data.sources.labeled_text import LabeledText
 from weft.data.sources.multiple_choice import MultipleChoice

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from weft.core.contracts import Codec, Data
-from weft.core.fields import Field, Frame, Info, Special
+from weft.core.fields import Info, UnknownKind, field_from_json
 from weft.core.files import make_folder
 from weft.core.io import read_json, write_text
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 
-FORMAT = 2
+FORMAT = 3
 """Version of fields.json."""
-KINDS = ("text", "texts", "label", "labels", "tags", "span", "number", "vector", "image")
 
 
 def save_codec(codec: Codec, folder: Path) -> None:
@@ -25,7 +22,8 @@ def save_codec(codec: Codec, folder: Path) -> None:
     for space, tokenizer in codec.tokenizers.items():
         tokenizer.save(folder / f"tokenizer-{space}.json")
     info = codec.info
-    content = {"format": FORMAT, "data": info.data, "target": info.target, "fields": [asdict(f) for f in info.fields.values()]}
+    fields = [field.to_json() for field in info.fields.values()]
+    content = {"format": FORMAT, "data": info.data, "target": info.target, "fields": fields}
     write_text(folder / "fields.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -63,34 +61,11 @@ def _read_info(file: Path) -> Info:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
-        raise ValueError(f"{file}: format {version!r} is not supported; this version of weft reads format {FORMAT}")
+        raise ValueError(f"{file}: format {version!r} is not supported; this version of weft reads format {FORMAT}; train again")
     try:
-        fields = [_field(f) for f in content["fields"]]
+        fields = [field_from_json(f) for f in content["fields"]]
         return Info({f.name: f for f in fields}, str(content["target"]), str(content["data"]))
+    except UnknownKind as error:
+        raise ValueError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: damaged file: {type(error).__name__}: {error}") from None
-
-
-def _field(content: dict[str, Any]) -> Field:
-    special, labels = Special(**content["special"]), tuple(map(str, content["labels"]))
-    around = content["frame"]
-    first, between, last = (tuple(map(int, around[name])) for name in ("first", "between", "last"))
-    single, pair = (tuple((int(i), int(of)) for i, of in around.get(name, ())) for name in ("single", "pair"))
-    f = Field(
-        **{
-            **content,
-            "special": special,
-            "labels": labels,
-            "sentence_ends": tuple(map(int, content["sentence_ends"])),
-            "extra_eos": tuple(map(int, content.get("extra_eos", ()))),
-            "frame": Frame(first, between, last, bool(around["segments"]), single, pair),
-        }
-    )
-    for name, kind in (("name", str), ("vocab", int), ("kind", str), ("max_length", int), ("space", str)):
-        if not isinstance(getattr(f, name), kind):
-            raise TypeError(f"{name} is {getattr(f, name)!r}")
-    if f.kind not in KINDS or f.vocab < 1 or f.max_length < 1:
-        raise ValueError(
-            f"the field {f.name!r} has kind {f.kind!r}, {f.vocab} ids and length {f.max_length}; kinds are {', '.join(KINDS)}"
-        )
-    return f

@@ -18,10 +18,10 @@ from typing import Any, overload
 
 import numpy as np
 
-from weft.core.fields import Info
+from weft.core.fields import Columns, Info, StoredColumn
 from weft.core.io import read_json, write_json
-from weft.data.encoding import Columns, assemble, columns_of, counted_columns
-from weft.data.ragged_array import RaggedArray
+from weft.core.ragged_array import RaggedArray
+from weft.data.encoding import assemble, columns_of
 
 FORMAT = 5
 """Version of the files."""
@@ -30,20 +30,13 @@ IN_MEMORY = 2**26
 BLOCK = 2**18
 """Bytes with one checksum (CRC-32). A row is read from a file on disk only after its block was verified."""
 _DONE, _STATE = "done.json", "state.json"
-_FLOAT, _ENDS, _BYTES = np.dtype("<f8"), np.dtype("<i8"), np.dtype("u1")
-_MAX_OFFSETS, _ROWS_PER_READ = 1 << 32, 4096
+_ENDS, _BYTES = np.dtype("<i8"), np.dtype("u1")
+_ROWS_PER_READ = 4096
 
 
-def _layout(info: Info) -> dict[str, tuple[str, str, np.dtype[Any]]]:
-    """File, type and dtype of every column."""
-    found: dict[str, tuple[str, str, np.dtype[Any]]] = {}
-    for field in info.fields.values():
-        for name, kind in columns_of(field).items():
-            is_offset = name.endswith(("/words", "/sizes")) or field.kind == "span"
-            values = _MAX_OFFSETS if is_offset else max(field.vocab, field.characters)
-            integer = np.dtype("<u2") if values <= 1 << 16 else np.dtype("<u4")
-            found[name] = (name.replace("/", "."), kind, _FLOAT if kind == "float" else integer)
-    return found
+def _layout(info: Info) -> dict[str, tuple[str, StoredColumn]]:
+    """The file of every column, and how it is stored."""
+    return {name: (name.replace("/", "."), column) for name, column in columns_of(info).items()}
 
 
 def _raw(cell: str) -> str:
@@ -128,14 +121,14 @@ class DatasetWriter:
         known = {name: _Checksums.of(folder / name, size) for name, size in sizes.items() if _size(folder / name) >= size}
         if {name: one.sum for name, one in known.items()} != committed.get("sums", {}):
             known, self.state = {}, None  # committed data was damaged, truncated or removed: start again
-        ragged = [stem for stem, kind, _ in self.layout.values() if kind == "ragged"] + [_raw(name) for name in self.cells]
-        names = {*(stem for stem, _, _ in self.layout.values()), *ragged, *(f"{stem}.ends" for stem in ragged)}
+        ragged = [stem for stem, column in self.layout.values() if column.ragged] + [_raw(name) for name in self.cells]
+        names = {*(stem for stem, _ in self.layout.values()), *ragged, *(f"{stem}.ends" for stem in ragged)}
         self.files = {name: _AppendFile(folder / name, known.get(name) or _Checksums()) for name in sorted(names)}
 
     def add(self, columns: Columns, raws: Sequence[Mapping[str, str]]) -> None:
         """Append rows: their columns and their raw cells."""
-        for name, (stem, _, dtype) in self.layout.items():
-            column = columns[name]
+        for name, (stem, stored) in self.layout.items():
+            column, dtype = columns[name], stored.dtype
             if isinstance(column, RaggedArray):
                 self._add_ragged(stem, column.flat.astype(dtype).tobytes(), column.sizes * dtype.itemsize)
             else:
@@ -298,13 +291,13 @@ class PreparedDataset:
         done = read_json(folder / _DONE)
         self.info, self.ledger, blocks = info, done["ledger"], done["blocks"]
         self.columns: dict[str, _RaggedColumn | _NumberColumn] = {
-            name: _RaggedColumn(folder, stem, dtype, blocks)
-            if kind == "ragged"
-            else _NumberColumn(folder / stem, dtype, blocks[stem])
-            for name, (stem, kind, dtype) in _layout(info).items()
+            name: _RaggedColumn(folder, stem, stored.dtype, blocks)
+            if stored.ragged
+            else _NumberColumn(folder / stem, stored.dtype, blocks[stem])
+            for name, (stem, stored) in _layout(info).items()
         }
         self.cells = {name: _TextColumn(folder, _raw(name), blocks) for name in done["cells"]}
-        counted = [name for field in info.tokenized() for name in counted_columns(field)]
+        counted = [name for name, stored in columns_of(info).items() if stored.counted]
         self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name) for name in counted}
         self._rows = len(next(iter(self.cells.values())))
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from weft.core.contracts import Codec, ModelsLanguage, Objective
-from weft.core.example import CHOICE_LABELS
-from weft.core.fields import Field, Info
+from weft.core.fields import Field, Info, InvalidCell, TextField
+from weft.core.fields.base import join_cell, text_of
 from weft.core.io import list_files
 from weft.core.text_stream import data_suffix
 from weft.data.sources.cursor import Cursor
@@ -101,11 +101,11 @@ def is_pair(request: Request) -> bool:
 
 def input_fields(info: Info) -> list[Field]:
     """Return the fields that a request must have; a field of several texts is last."""
-    fields = [f for f in info.tokenized() or info.images() if f.name != "target"]
-    return sorted(fields, key=lambda f: f.kind == "texts")
+    fields = [f for f in info.fields.values() if f.is_input and f.name != "target"]
+    return sorted(fields, key=lambda f: f.takes_rest)
 
 
-def encoder_field(model: Any, info: Info) -> Field | None:
+def encoder_field(model: Any, info: Info) -> TextField | None:
     """Return the text field that the encoder of a model reads; None = the model continues the text itself."""
     if ModelsLanguage in model.provides():
         return None
@@ -117,67 +117,46 @@ def request_cells(info: Info, request: Request) -> dict[str, str]:
     fields = input_fields(info)
     if isinstance(request, bytes) or not isinstance(request, str | Sequence | Mapping):
         raise ValueError(f"an input needs {_names(fields)}, but {_quote(request)} is a {type(request).__name__}; pass texts")
+    given: dict[str, Any]
     if isinstance(request, Mapping):
-        row = {name: _cell(value) for name, value in request.items()}
-    elif len(fields) == 1 and fields[0].kind != "texts":
-        row = {fields[0].name: request if isinstance(request, str) else _single_text(fields[0], request)}
+        given = dict(request)
+    elif len(fields) == 1 and not fields[0].takes_rest:
+        given = {fields[0].name: request if isinstance(request, str) else _single_value(fields[0], request)}
     else:
-        row = _in_order(fields, request.split("\t") if isinstance(request, str) else list(request))
+        given = _in_order(fields, request.split("\t") if isinstance(request, str) else list(request))
     for f in fields:
-        if f.name not in row:
+        if f.name not in given:
             raise ValueError(f"an input needs {_names(fields)}, but {_quote(request)} has no {f.name}")
-        if f.kind == "texts":
-            _check_choices(fields, f, row[f.name].count("\t") + 1, request)
-        if f.words:  # as in the files: one space between two words
-            row[f.name] = " ".join(word for word in row[f.name].replace("\t", " ").split(" ") if word)
+    row: dict[str, str] = {}
+    for name, value in given.items():
+        try:
+            row[name] = info[name].request_cell(value) if name in info else join_cell(value, "\t")
+        except InvalidCell as error:
+            raise ValueError(f"an input needs {_names(fields)}, but {_quote(request)} has {error}") from None
     return row
 
 
-def _check_choices(fields: Sequence[Field], field: Field, count: int, request: Request) -> None:
-    if count < 2:
-        raise ValueError(f"an input needs {_names(fields)}, but {_quote(request)} has fewer than two {field.name}")
-    if count > len(CHOICE_LABELS):
-        raise ValueError(f"{_quote(request)} has {count} {field.name}; at most {len(CHOICE_LABELS)} are allowed, remove some")
-
-
-def _in_order(fields: Sequence[Field], parts: Sequence[str | Sequence[str]]) -> dict[str, str]:
+def _in_order(fields: Sequence[Field], parts: Sequence[str | Sequence[str]]) -> dict[str, str | Sequence[str]]:
     """Assign parts to fields in order; a field of several texts gets all remaining parts."""
     *first_fields, last = fields
-    if last.kind == "texts" and len(parts) > len(first_fields) + 1:
-        parts = [*parts[: len(first_fields)], [_text(part) for part in parts[len(first_fields) :]]]
+    if last.takes_rest and len(parts) > len(first_fields) + 1:
+        parts = [*parts[: len(first_fields)], [text_of(part) for part in parts[len(first_fields) :]]]
     if len(parts) != len(fields):
         given = "one text" if len(parts) == 1 else f"{len(parts)} texts"
         raise ValueError(f"{given} given, but an input needs {len(fields)} ({_names(fields)}), separated by tabs")
-    return {f.name: _cell(part) for f, part in zip(fields, parts, strict=True)}
+    return {f.name: part for f, part in zip(fields, parts, strict=True)}
 
 
-def _single_text(field: Field, request: Sequence[str]) -> str:
-    if field.words:
-        return _joined(request, " ")
+def _single_value(field: Field, request: Sequence[str]) -> str | Sequence[str]:
+    if field.takes_parts:
+        return request
     if len(request) != 1:
         raise ValueError(f"an input needs one {field.name}, but {_quote(request)} has {len(request)} texts")
-    return _cell(request[0])
-
-
-def _cell(value: str | Sequence[str]) -> str:
-    return _joined(value, "\t") if isinstance(value, Sequence) and not isinstance(value, str | bytes) else _text(value)
-
-
-def _joined(parts: Sequence[str], separator: str) -> str:
-    return separator.join(_text(part).replace(separator, " ") for part in parts)
-
-
-def _text(value: Any) -> str:
-    """A text, or a number as text."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, int | float) or value != value:
-        raise ValueError(f"{value!r} ({type(value).__name__}) is not a text; pass a text, or leave the input out")
-    return str(value)
+    return request[0]
 
 
 def _names(fields: Sequence[Field]) -> str:
-    return ", ".join(f"two {f.name} or more" if f.kind == "texts" else f.name for f in fields)
+    return ", ".join(f.request_name for f in fields)
 
 
 def _quote(request: Request) -> str:

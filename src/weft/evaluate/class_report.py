@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField, LabelsField, TagsField
 from weft.core.printable import printable_line
 from weft.data.tag_schemes import entities
 from weft.evaluate.reference import f1
@@ -110,11 +110,11 @@ def class_report(result: EvaluationResult, info: Info) -> ClassReport | None:
         return None
     label = info.fields.get("label")
     if "tags" in info and all("tags" in result.references[row] for row in rows):
-        return _tag_report(predicted, [result.references[row]["tags"] for row in rows], info["tags"].labels)
-    if label is None or label.kind not in ("label", "labels") or not all("label" in result.references[row] for row in rows):
+        return _tag_report(predicted, [result.references[row]["tags"] for row in rows], info.expect("tags", TagsField).labels)
+    if not isinstance(label, LabelField | LabelsField) or not all("label" in result.references[row] for row in rows):
         return None
     gold = [result.references[row]["label"] for row in rows]
-    if label.kind == "labels":
+    if isinstance(label, LabelsField):
         return _report("class", [_parts(text) for text in predicted], [_parts(text) for text in gold], label.labels)
     if not set(predicted) <= set(label.labels):  # texts of a dataset that has labels too
         return None

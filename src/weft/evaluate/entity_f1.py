@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.contracts import Metric
-from weft.core.fields import Info
+from weft.core.fields import ClassField, Info
 from weft.core.registry import block
 from weft.data.tag_schemes import Scheme, Span, entities
 from weft.evaluate.reference import f1, reference_column
@@ -45,7 +45,7 @@ class EntityF1(Metric):
 
     def check(self, info: Info) -> None:
         try:
-            for tag in info[self.field].labels:
+            for tag in info.expect(self.field, ClassField).labels:
                 entities([tag])
         except ValueError as error:
             raise ValueError(

@@ -15,10 +15,9 @@ from torch import Tensor
 from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
-from weft.core.fields import Field
 from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Every, Natural, OptionError
-from weft.core.outputs import Hypothesis, MaskPrediction, SpanPrediction
+from weft.core.outputs import FieldPrediction, Hypothesis, MaskPrediction, SpanPrediction
 from weft.core.registry import Build, block, name_of, slot
 from weft.core.seeding import Key, seeded
 from weft.data import evaluation_batches
@@ -305,27 +304,23 @@ class _Totals:
 def prediction_text(prediction: Any, codec: Codec, example: Mapping[str, str]) -> str:
     """A prediction for an example as text, in the format of the data.
 
-    The best hypothesis decoded; a class; several classes separated by tabs; tags separated by spaces; a number; the predicted
+    The best hypothesis decoded; the value of a field; a class; several classes separated by tabs; tags separated by spaces; a number; the predicted
     span of one of the example's texts; the tokens predicted for its masks, separated by tabs.
     """
     info = codec.info
     if isinstance(prediction, SpanPrediction):
         return codec.excerpt(prediction, example[prediction.of])
     if isinstance(prediction, MaskPrediction):
-        return "\t".join(codec.tokenizers[info[prediction.of].space].tokens([i])[0].strip("▁Ġ") for i in prediction.ids)
-    if isinstance(prediction, float):
-        return f"{prediction:.6g}"
-    if isinstance(prediction, int):
-        return _label(info["label"], prediction)
+        return "\t".join(
+            codec.tokenizers[codec.tokenized(prediction.of).space].tokens([i])[0].strip("▁Ġ") for i in prediction.ids
+        )
+    if isinstance(prediction, FieldPrediction):
+        return info[prediction.of].to_text(prediction.value)
+    if isinstance(prediction, int | float):
+        return info["label"].to_text(prediction)
     if prediction and isinstance(prediction[0], Hypothesis):
         return codec.decode(info.target, prediction[0].ids)
-    if "tags" in info:
-        return " ".join(_label(info["tags"], index) for index in prediction)
-    return "\t".join(_label(info["label"], index) for index in prediction)
-
-
-def _label(field: Field, index: int) -> str:
-    return field.labels[index] if index < len(field.labels) else str(index)
+    return info["tags" if "tags" in info else "label"].to_text(prediction)
 
 
 class Subset:

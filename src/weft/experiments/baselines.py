@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from weft.core.contracts import Dataset
-from weft.core.fields import Info
+from weft.core.fields import ClassField, Info, LabelsField, NumberField
 from weft.evaluate import EvaluationResult
 from weft.evaluate.subsample import subsample
 from weft.training.build import plans
@@ -160,9 +160,9 @@ def _baselines(info: Info, rows: list[Row], report: BaselineReport) -> list[tupl
     """Names of the baselines with their candidates, which differ in regularization; the second is the default."""
     if "tags" in info:
         return [(TAGS, [_most_frequent_tags(rows)])]
-    if "label" not in info or info["label"].kind not in ("label", "labels", "number"):
+    if not isinstance(info.fields.get("label"), ClassField | NumberField):
         raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")
-    numeric, labels = info["label"].kind == "number", [row["label"] for row in rows]
+    numeric, labels = isinstance(info["label"], NumberField), [row["label"] for row in rows]
     constant = f"{sum(map(float, labels)) / len(labels):.6g}" if numeric else Counter(labels).most_common(1)[0][0]
     simple: Predict = lambda found: [constant] * len(found)  # noqa: E731
     name, linear = (MEAN, RIDGE) if numeric else (MAJORITY, LOGISTIC)
@@ -187,34 +187,34 @@ def _linear(info: Info, rows: list[Row]) -> list[Predict]:
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.preprocessing import MultiLabelBinarizer
 
-    kind = info["label"].kind
+    numeric, several = isinstance(info["label"], NumberField), isinstance(info["label"], LabelsField)
     vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     features: Any = vectorizer.fit_transform([_text(row, info) for row in rows])
     labels: Any = [row["label"] for row in rows]
     binarizer = MultiLabelBinarizer()
-    if kind == "labels":
+    if several:
         labels = binarizer.fit_transform([label.split("\t") if label else [] for label in labels])
 
     def fit(strength: float) -> Predict:
-        if kind == "number":
+        if numeric:
             model: Any = Ridge(alpha=strength)
             model.fit(features, [float(label) for label in labels])
         else:
             model = LogisticRegression(C=strength, max_iter=1000)
-            model = OneVsRestClassifier(model) if kind == "labels" else model
+            model = OneVsRestClassifier(model) if several else model
             with warnings.catch_warnings():  # a class may be in all training examples
                 warnings.simplefilter("ignore")
                 model.fit(features, labels)
 
         def predict(found: Sequence[Row]) -> list[str]:
             predicted = model.predict(vectorizer.transform([_text(row, info) for row in found]))
-            if kind == "labels":
+            if several:
                 return ["\t".join(classes) for classes in binarizer.inverse_transform(predicted)]
-            return [f"{value:.6g}" if kind == "number" else str(value) for value in predicted]
+            return [f"{value:.6g}" if numeric else str(value) for value in predicted]
 
         return predict
 
-    strengths = STRENGTHS["alpha" if kind == "number" else "C"]
+    strengths = STRENGTHS["alpha" if numeric else "C"]
     return [fit(strength) for strength in strengths]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from weft.blocks import LearnedPositionEmbedder
 from weft.core.contracts import Decodes
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.seq import Memory, Seq
 
 
@@ -56,7 +56,7 @@ class Frontier:
         return Frontier(self.model, done.hidden.data[:, -1], done.state)
 
 
-def forbidden(field: Field, vocab: int) -> list[int]:
+def forbidden(field: TextField, vocab: int) -> list[int]:
     """Ids that are never generated. An id that is also EOS or UNK is allowed (the BOS of GPT-2 is its EOS)."""
     special = field.special
     never = {special.pad, special.bos, special.mask, special.cls, special.sep} - {*field.eos_ids(), special.unk}
@@ -87,7 +87,7 @@ def bounded(model: Decodes, prompt: Seq | None, limits: Sequence[int]) -> list[i
 
 def prefill(model: Decodes, memory: Memory | None, prompt: Seq | None, limits: Sequence[int], keep: Sequence[int]) -> Frontier:
     """Encode the prompts of the rows ``keep`` in one step. Without a prompt, a row starts with BOS, or with
-    ``Field.decoder_prefix`` where the decoder has a memory."""
+    ``TextField.decoder_prefix`` where the decoder has a memory."""
     rows = len(limits)
     for name, given in (("memory", memory), ("prompt", prompt)):
         if given is not None and given.rows != rows:

@@ -33,9 +33,9 @@ def soft_decode(model: Any, memory: Memory, *, max_length: int, temperature: flo
     Returns:
         B x T x V with a mask.
 
-    >>> from weft.core.fields import Field, Info
+    >>> from weft.core.fields import Info, TextField
     >>> from weft.models import LanguageModel
-    >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
+    >>> model = LanguageModel(Info({"text": TextField("text", 11)}), dim=8)
     >>> text = soft_decode(model, Memory(vector=torch.zeros(2, 8)), max_length=3)
     >>> text.rows, text.data.shape[-1], float(text.data[0, 0].sum().round())
     (2, 11, 1.0)

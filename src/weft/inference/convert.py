@@ -13,7 +13,7 @@ from torch import nn
 
 from weft.core.contracts import Codec, Encodes, ModelsLanguage
 from weft.core.example import CHOICE_LABELS
-from weft.core.fields import Frame, Info
+from weft.core.fields import ClassField, Field, Frame, Info, LabelsField, NumberField, TokenizedField
 from weft.core.files import check_free, complete_folder, copy_file
 from weft.core.io import read_json, write_json, write_text
 from weft.core.printable import printable_line
@@ -230,23 +230,31 @@ def _write_frame(run: Any, file: Path) -> None:
     write_json(file.with_name("tokenizer_config.json"), {"tokenizer_class": "PreTrainedTokenizerFast", **config})
 
 
-def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
-    """Return the entries of config.json for special token ids and classes."""
-    info = codec.info
-    field = info[info.target] if info.target in info else info.texts()[0]
+def _special_ids(field: Field, structure: Any) -> dict[str, Any]:
+    """Return the entries of config.json for special token ids; none for images."""
+    if not isinstance(field, TokenizedField):
+        return {}
     special = field.special
-    found: dict[str, Any] = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
+    found = {"bos_token_id": special.bos, "eos_token_id": special.eos, "pad_token_id": special.pad}
     if name_of(structure) == "seq2seq":
         found["decoder_start_token_id"], *forced = field.decoder_prefix()
         found |= {"forced_bos_token_id": forced[0]} if len(forced) == 1 else {}
     if name_of(structure) == "seq2seq-classifier":  # its decoder starts with EOS
         found["decoder_start_token_id"] = special.eos
-    found = {name: number for name, number in found.items() if number >= 0}
+    return found
+
+
+def _ids(codec: Codec, structure: Any) -> dict[str, Any]:
+    """Return the entries of config.json for special token ids and classes."""
+    info = codec.info
+    field = info[info.target] if info.target in info else info.texts()[0]
+    found = {name: number for name, number in _special_ids(field, structure).items() if number >= 0}
     for name in ("label", "tags"):
-        labels = info[name].labels if name in info else ()
-        if name in info and info[name].kind == "number":
+        target = info.fields.get(name)
+        labels = target.labels if isinstance(target, ClassField) else ()
+        if isinstance(target, NumberField):
             labels, found["problem_type"] = ("LABEL_0",), "regression"
-        if name in info and info[name].kind == "labels":
+        if isinstance(target, LabelsField):
             found["problem_type"] = "multi_label_classification"
         if labels and labels != CHOICE_LABELS:  # choices are not classes of the model
             found |= {"id2label": {str(i): n for i, n in enumerate(labels)}, "label2id": {n: i for i, n in enumerate(labels)}}

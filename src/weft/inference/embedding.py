@@ -18,8 +18,9 @@ from weft.blocks import FirstPooler, LastPooler, MaxPooler, MeanPooler
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Codec
 from weft.core.example import MarkedIds
+from weft.core.fields.tokenized import cut_text
 from weft.core.seq import Seq
-from weft.data.encoding import cut_text, encode_examples
+from weft.data.encoding import encode_examples
 from weft.generate.frontier import positions
 from weft.inference.engine import answers, encoder_budget
 from weft.inference.load import load

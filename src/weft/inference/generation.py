@@ -11,12 +11,12 @@ import torch
 from weft.core.batch import Instance
 from weft.core.contracts import Decodes, Search
 from weft.core.example import surround
-from weft.core.fields import Field
+from weft.core.fields import TextField
+from weft.core.fields.tokenized import cut_text
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.core.seq import Seq
 from weft.data import encode_examples
-from weft.data.encoding import cut_text
 from weft.data.requests import encoder_field
 from weft.generate.frontier import positions
 from weft.inference.engine import BATCH_SIZE, MAX_DECODER_TOKENS, answers
@@ -55,7 +55,7 @@ class _Generator:
     def __init__(self, trained: TrainedRun, search: Any):
         self.trained, self.search = trained, search
         info = trained.codec.info
-        self.target, self.source = info[info.target], encoder_field(trained.model, info)
+        self.target, self.source = info.text(info.target), encoder_field(trained.model, info)
         self.field = self.target if self.source is None else self.source
 
     def encode(self, texts: list[str], first: int) -> list[Any]:
@@ -98,7 +98,7 @@ def _checked_text(text: Any, number: int) -> str | ValueError:
     return ValueError(f"text {number} is {str(text)[:40]!r} of type {type(text).__name__}; expected str")
 
 
-def _prompt(trained: TrainedRun, text: str, ids: Any, target: Field, line: int) -> Any:
+def _prompt(trained: TrainedRun, text: str, ids: Any, target: TextField, line: int) -> Any:
     """The ids that a language model continues: start ids and text; the BOS token for an empty text. An error for other texts."""
     codec, max_length = trained.codec, positions(trained.model)
     start = () if trained.start_ids == () and len(ids) else trained.start_ids or (target.special.bos,)

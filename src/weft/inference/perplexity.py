@@ -75,7 +75,7 @@ def perplexity(model: TrainedRun | KneserNey, texts: Sequence[str]) -> Perplexit
         known = set(model.vocabulary) - {UNKNOWN}
         unknown = sum(word not in known for text in split for word in text)
         return Perplexity(words * math.log(model.perplexity(split)), words, words, unknown)
-    field = model.codec.info[model.codec.info.target]
+    field = model.codec.info.text(model.codec.info.target)
     unknown = 0
 
     def encode(window: list[str], first: int) -> list[Instance]:
@@ -95,7 +95,7 @@ def _instance(run: TrainedRun, text: str, row: int) -> Instance:
     if ModelsLanguage not in run.model.provides():
         provided = ", ".join(protocol.__name__ for protocol in run.model.provides()) or "nothing"
         raise ValueError(f"perplexity needs a causal language model, but the model of {run.name} provides: {provided}")
-    field = run.codec.info[run.codec.info.target]
+    field = run.codec.info.text(run.codec.info.target)
     start = run.start_ids or (field.special.bos,)
     if -1 in (*start, field.special.eos):
         raise ValueError("the tokenizer of this model has no BOS or no EOS token, so the probability of a text is not defined")

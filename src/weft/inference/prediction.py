@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from weft.core.batch import Instance
 from weft.core.contracts import Codec, Decodes, Latent, Objective, Search
 from weft.core.example import Example, Sequences
-from weft.core.fields import Info
-from weft.core.outputs import Hypothesis, MaskPrediction
+from weft.core.fields import FIELD_KINDS, ClassField, Info
+from weft.core.outputs import FieldPrediction, Hypothesis, MaskPrediction
 from weft.data import encode_examples, with_mask_tokens
 from weft.data.requests import BadRequest, Request, RequestSpec
 from weft.evaluate.evaluation import prediction_text
@@ -30,7 +30,7 @@ class Prediction:
     Args:
         text: The prediction in the notation of the data files: a class, tags, a number, an extracted span.
         probabilities: Probability of each class; empty where the target is no class.
-        kind: Kind of the predicted field: ``label``, ``labels``, ``number``, ``tags`` or ``text``.
+        kind: Kind of the predicted field (see ``weft.core.fields``): ``label``, ``labels``, ``number``, ``tags``, ``text``, ...
         problem: Why there is no prediction; "" = there is one.
     """
 
@@ -39,15 +39,11 @@ class Prediction:
     kind: str = "label"
     problem: str = ""
 
-    def value(self) -> str | float | list[str] | None:
+    def value(self) -> Any:
         """Return the prediction as a JSON value: a number, a list of tags or classes, or a string; None where there is none."""
         if self.problem:
             return None
-        if self.kind == "number":
-            return float(self.text)
-        if self.kind in ("tags", "labels"):
-            return self.text.split(" " if self.kind == "tags" else "\t") if self.text else []
-        return self.text
+        return FIELD_KINDS[self.kind].json_value(self.text)
 
 
 def predictions(
@@ -189,10 +185,11 @@ def _prediction(
     codec: Codec, row: Mapping[str, str], example: Example, output: Any, probabilities: Sequence[float]
 ) -> Prediction:
     text = "" if output is None else prediction_text(output, codec, row)
-    labels = codec.info["label"].labels if "label" in codec.info else ()
+    label = codec.info.fields.get("label")
+    labels = label.labels if isinstance(label, ClassField) else ()
     choices = next((len(value) for value in example.values() if isinstance(value, Sequences)), len(labels))
     by_class = dict(zip(labels[:choices], probabilities[:choices], strict=True)) if probabilities else {}
-    return Prediction(text, by_class, _kind_of(output) or _target_kind(codec))
+    return Prediction(text, by_class, _kind_of(output, codec) or _target_kind(codec))
 
 
 def _target_kind(codec: Codec) -> str:
@@ -200,8 +197,11 @@ def _target_kind(codec: Codec) -> str:
     return next((f.kind for f in codec.info.fields.values() if f.name in ("label", "tags")), "text")
 
 
-def _kind_of(output: Any) -> str:
-    """Return the kind of generated text and of masked tokens, which no field of the data decides; "" for others."""
+def _kind_of(output: Any, codec: Codec) -> str:
+    """Return the kind of generated text, of masked tokens and of the value of a named field; "" for others, which are of the kind
+    of the field that the data has to predict."""
+    if isinstance(output, FieldPrediction):
+        return codec.info[output.of].kind
     if isinstance(output, list) and output and isinstance(output[0], Hypothesis):
         return "text"
     return "labels" if isinstance(output, MaskPrediction) else ""

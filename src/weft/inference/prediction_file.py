@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from weft.core.contracts import Objective
+from weft.core.fields import ClassField, TextsField
 from weft.core.files import replacing
 from weft.core.io import InvalidJSON, finite, parse_json
 from weft.core.text_stream import data_suffix
@@ -83,7 +84,7 @@ class PredictionFile:
         self.separator: str = getattr(source, "separator", "|")
         """Separator of several predicted classes in a cell."""
         self.classes = _classes(trained)
-        self.several = {name for name, field in trained.codec.info.fields.items() if field.kind == "texts"}
+        self.several = {field.name for field in trained.codec.info.of_kind(TextsField)}
         self.renamed: dict[str, str] = {}
         """Usual names of appended columns that the table already has, and the names that were chosen instead."""
 
@@ -309,6 +310,6 @@ def _is_object(text: str) -> bool:
 def _classes(trained: TrainedRun) -> tuple[str, ...]:
     """The classes that have probabilities."""
     field = trained.codec.info.fields.get("label")
-    if field is None or field.kind == "number" or type(trained.objective).probabilities is Objective.probabilities:
+    if not isinstance(field, ClassField) or type(trained.objective).probabilities is Objective.probabilities:
         return ()
     return field.labels

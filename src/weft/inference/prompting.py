@@ -15,7 +15,7 @@ import numpy as np
 from weft.core.batch import Instance
 from weft.core.contracts import Codec
 from weft.core.example import CHOICE_LABELS, Targets, surround
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.seeding import key
 from weft.data.requests import encoder_field
 from weft.generate.frontier import positions
@@ -171,7 +171,7 @@ def log_probabilities(run: TrainedRun, pairs: Sequence[tuple[str, str]]) -> tupl
         pairs: Prompt and answer.
     """
     codec = run.codec
-    target, source = codec.info[codec.info.target], encoder_field(run.model, codec.info)
+    target, source = codec.info.text(codec.info.target), encoder_field(run.model, codec.info)
 
     limit = positions(run.model)
 
@@ -193,8 +193,8 @@ def _too_long(instance: Instance, limit: int) -> ValueError:
 def _instances(
     codec: Codec,
     pairs: Sequence[tuple[str, str]],
-    target: Field,
-    source: Field | None,
+    target: TextField,
+    source: TextField | None,
     start_ids: tuple[int, ...] | None,
 ) -> list[Instance]:
     """The input of the decoder for each pair, with the tokens of the answer as targets."""
@@ -216,7 +216,7 @@ def _instances(
     return instances
 
 
-def _encoded(codec: Codec, field: Field, texts: Sequence[str]) -> dict[str, np.ndarray]:
+def _encoded(codec: Codec, field: TextField, texts: Sequence[str]) -> dict[str, np.ndarray]:
     """The ids of each distinct text: the answers to a question share its prompt."""
     distinct = list(dict.fromkeys(texts))
     found = codec.tokenizers[field.space].encode_batch(distinct)

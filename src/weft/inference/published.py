@@ -20,7 +20,7 @@ from weft.core.contracts import (
     Tags,
     Tokenizer,
 )
-from weft.core.fields import Info
+from weft.core.fields import Info, TextField
 from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
 from weft.data.requests import RequestSpec
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
@@ -64,12 +64,12 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     codec = Codec(info, {"text": tokenizer})
     model: Any = loaded.model.to(choose_device(device))
     if Decodes in model.provides():
-        model.target = codec.info[model.target.name]  # with the special token ids of its config
+        model.target = codec.info.text(model.target.name)  # with the special token ids of its config
     found = [(objective, source, file) for need, objective, source, file in _OBJECTIVES if need in model.provides()]
     objective, source, file = found[0] if found else (MaskedLM, PlainText, "txt")
     if objective is SpanAnswer:  # contexts of any length are split into windows
         objective = partial(SpanAnswer, window=positions(model))
-        fields = {**codec.info.fields, "context": replace(codec.info["context"], max_length=ANY_LENGTH)}
+        fields = {**codec.info.fields, "context": replace(codec.info.text("context"), max_length=ANY_LENGTH)}
         codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
         objective, source = _BY_KIND[codec.info["label"].kind]
@@ -93,7 +93,7 @@ def pair_of(trained: TrainedRun) -> RequestSpec | None:
     codec, objective = trained.codec, next(iter(trained.objectives.values()), None)
     if not isinstance(objective, Classification | MultiLabel | Regression) or "text" not in codec.info:
         return None
-    text, label = codec.info["text"], codec.info["label"]
+    text, label = codec.info.text("text"), codec.info["label"]
     fields = {"first": replace(text, name="first"), "second": replace(text, name="second"), "label": label}
     info = Info(fields, "first", codec.info.data)
     return RequestSpec(Codec(info, codec.tokenizers), type(objective)(info, trained.model.dim))
@@ -122,22 +122,19 @@ def _with_token_ids(
 ) -> Info:
     """Return the fields with special token ids from tokenizer and config, and with the maximum length of the model."""
     special = tokenizer.special
-    config, target = merge_generation_config(published.config, published.path), info[info.target]
+    config, target = merge_generation_config(published.config, published.path), info.text(info.target)
     decoder_special = special_ids(special, config, target, encoder_decoder=target.name == "target")
     options = {
         "frame": tokenizer.frame,
         "sentinel_count": tokenizer.sentinel_count,
         "decoder_start": tokenizer.decoder_start,
-        "words": "tags" in info,
     }
-    fields = {
-        name: replace(field, special=special, **options) if field.kind in ("text", "texts") else field
-        for name, field in info.fields.items()
-    }
+    fields = info.fields | {f.name: replace(f, special=special, **options) for f in info.tokenized()}
+    fields |= {f.name: replace(f, words="tags" in info) for f in fields.values() if isinstance(f, TextField)}
     if max_length is not None and ModelsLanguage not in provided:
         # special tokens have positions too
         room = max(1, max_length - tokenizer.frame.size(1))
-        fields = {name: replace(f, max_length=min(f.max_length, room)) if f.kind == "text" else f for name, f in fields.items()}
+        fields |= {f.name: replace(f, max_length=min(f.max_length, room)) for f in fields.values() if isinstance(f, TextField)}
     if Decodes in provided:
-        fields[info.target] = replace(fields[info.target], special=decoder_special, extra_eos=eos_ids(config, target))
+        fields[info.target] = replace(Info(fields).text(info.target), special=decoder_special, extra_eos=eos_ids(config, target))
     return Info(fields, info.target, f"the published model {published.path.name}")

@@ -32,7 +32,7 @@ def column_names(trained: TrainedRun) -> tuple[str, ...]:
     """Return the names of the columns of the run's data, in the order of its fields: what the cells of a tuple are."""
     source, info = plans(trained.run)[-1].data(), trained.codec.info
     named = {name: getattr(source, name, None) for name in info.fields}
-    words = {name: "tokens" for name, field in info.fields.items() if field.words}
+    words = {field.name: "tokens" for field in info.texts() if field.words}
     return tuple(column if isinstance(column, str) else words.get(name, name) for name, column in named.items())
 
 

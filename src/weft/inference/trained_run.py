@@ -15,6 +15,7 @@ import torch
 from weft.core import html
 from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Codec, Dataset, Objective, Search
+from weft.core.fields import ClassField
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
@@ -163,8 +164,8 @@ class TrainedRun:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes that are predicted; empty where the target is no class."""
-        info = self.codec.info
-        return tuple(info["label"].labels) if "label" in info and info["label"].kind in ("label", "labels") else ()
+        label = self.codec.info.fields.get("label")
+        return label.labels if isinstance(label, ClassField) else ()
 
     def predictions(
         self,

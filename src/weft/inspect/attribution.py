@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from weft.core.contracts import Attention, Latent, Tags
+from weft.core.fields import ImageField
 from weft.data.requests import Request
 from weft.data.tag_schemes import Span
 from weft.inspect.attribution_html import attribution_html
@@ -135,7 +136,7 @@ def default_method(run: TrainedRun) -> Method | Literal["attention"]:
     """Return how ``weft inspect`` shows a run: attention weights where the model has any, integrated gradients of a tagger and of
     models without attention."""
     has_attention = any(isinstance(module, Attention) for module in run.model.modules())
-    attributed = Tags in run.model.provides() or run.codec.info.inputs()[0].kind == "image" or not has_attention
+    attributed = Tags in run.model.provides() or isinstance(run.codec.info.inputs()[0], ImageField) or not has_attention
     return "attention" if not attributed or Latent in run.model.provides() else "integrated-gradients"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weft.core.fields import LabelField
 from weft.evaluate.subsample import subsample
 from weft.inspect.confusion_matrix import plot_confusion_matrix
 from weft.inspect.reliability_diagram import plot_reliability_diagram
@@ -22,7 +23,7 @@ def predicts_classes(run: TrainedRun, result: EvaluationResult) -> bool:
     """Whether the predictions are classes, and not texts of a dataset that has labels too."""
     label = run.codec.info.fields.get("label")
     predicted = set(result.predictions.values())
-    return label is not None and label.kind == "label" and bool(predicted) and predicted <= set(label.labels)
+    return isinstance(label, LabelField) and bool(predicted) and predicted <= set(label.labels)
 
 
 def plot_classification(run: TrainedRun, result: EvaluationResult, folder: Path) -> str | None:

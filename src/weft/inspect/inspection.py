@@ -17,7 +17,7 @@ from torch import Tensor
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Classifies, Codec, Decodes, ExtractsSpans, Objective, Structure, Tags
 from weft.core.example import MarkedIds, ids_of
-from weft.core.fields import Field
+from weft.core.fields import ClassField, LabelsField, TextField
 from weft.core.outputs import Hypothesis
 from weft.core.seq import Seq
 from weft.data import encode_example
@@ -273,7 +273,7 @@ def _encode(model: Any, codec: Codec, text: str, tokens: Sequence[str], width: i
     return memory, found
 
 
-def _steps(codec: Codec, target: Field, logp_TV: Tensor, done: DecoderPass, top: int) -> list[DecodingStep]:
+def _steps(codec: Codec, target: TextField, logp_TV: Tensor, done: DecoderPass, top: int) -> list[DecodingStep]:
     """Return probability, rank and the most probable tokens for each target."""
     best, steps = logp_TV.topk(min(top, logp_TV.shape[1]), -1), []
     for t, token in enumerate(done.targets):
@@ -289,19 +289,19 @@ def _steps(codec: Codec, target: Field, logp_TV: Tensor, done: DecoderPass, top:
 def _classes(model: Any, codec: Codec, text: str, *, is_output: bool) -> dict[str, Any]:
     """Class probabilities of a text, most probable first; with ``is_output`` the most probable class is the output too."""
     label, text_x = codec.info["label"], _batch(model, text=encoder_input(model, codec, text))["text"]
-    if label.kind == "number":
+    if not isinstance(label, ClassField):
         return {}
-    names, logit_V = label.labels, model.classifier(model.features(text_x))[0].float()
-    p_V = logit_V.sigmoid() if label.kind == "labels" else logit_V.softmax(-1)
+    logit_V = model.classifier(model.features(text_x))[0].float()
+    p_V = logit_V.sigmoid() if isinstance(label, LabelsField) else logit_V.softmax(-1)
     order = p_V.argsort(descending=True, stable=True).tolist()
-    classes = [(names[n] if n < len(names) else str(n), float(p_V[n])) for n in order]
+    classes = [(label.class_name(n), float(p_V[n])) for n in order]
     return {"classes": classes, "output": classes[0][0]} if is_output else {"classes": classes}
 
 
 # ---------------------------------------------------------------------------------------------------------------- tensors
 
 
-def input_fields(model: Any, codec: Codec) -> list[Field]:
+def input_fields(model: Any, codec: Codec) -> list[TextField]:
     """The fields of the model's input."""
     if Decodes in model.provides():
         return [encoder_field(model, codec.info) or model.target]
@@ -318,7 +318,7 @@ def encoder_input(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds
     return EncoderInput(codec.info)(example)
 
 
-def token_names(codec: Codec, field: Field, ids: Sequence[int]) -> list[str]:
+def token_names(codec: Codec, field: TextField, ids: Sequence[int]) -> list[str]:
     special = {field.special.bos: BOS, field.special.eos: EOS}
     names = codec.tokenizers[field.space].tokens(list(ids))
     return [special.get(number, name) for number, name in zip(ids, names, strict=True)]

@@ -17,7 +17,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Embedder
 from weft.core.example import MarkedIds, ids_of
-from weft.core.fields import Field
+from weft.core.fields import TokenizedField
 from weft.core.seq import Seq
 
 Baseline = Literal["zero", "mask", "unk", "pad", "black", "white"]
@@ -72,7 +72,7 @@ class ScoredModel:
     outputs: Sequence[str]
     score: Callable[[Any, Batch], Tensor]
     baseline: Baseline = "zero"
-    vocabulary: Field | None = None
+    vocabulary: TokenizedField | None = None
     cost: int = 1
     notes: list[str] = field(default_factory=list)
 

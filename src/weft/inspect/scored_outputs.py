@@ -17,7 +17,7 @@ from weft.blocks import PatchEmbedder
 from weft.core.batch import Batch, Instance
 from weft.core.contracts import Decodes, Latent, Objective
 from weft.core.example import ids_of
-from weft.core.fields import Field
+from weft.core.fields import ClassField, TagsField
 from weft.data import encode_example
 from weft.data.requests import Request, RequestSpec
 from weft.data.tag_schemes import Span
@@ -78,7 +78,7 @@ class _Request:
             raise ValueError("patch is the side of image patches, but the input is a text; remove it")
         owner = getattr(self.objective, "input", None)
         encoder = owner.input if isinstance(owner, PairInput) else owner
-        fields = encoder.fields if isinstance(encoder, EncoderInput) else [self.form.codec.info[self.objective.tags.space]]
+        fields = encoder.texts if isinstance(encoder, EncoderInput) else [self.form.codec.info.text(self.objective.tags.of)]
         frame = encoder.frame if isinstance(encoder, EncoderInput) else self.objective.frame
         lengths = [length_of(self.example[f.name]) for f in fields]
         first = np.cumsum([0, *lengths]).tolist()
@@ -140,7 +140,6 @@ def _request(run: TrainedRun, request: Request, objective: Any) -> _Request:
 
 def _classified(asked: _Request, targets: Sequence[str], baseline: Baseline, patch: int | None) -> Scored:
     objective, model, features = asked.objective, asked.run.model, asked.features(patch)
-    label = asked.form.codec.info["label"]
     with torch.no_grad():
         (output,) = objective.predict(model, asked.batch(), asked.run.evaluation().search)
         likely = objective.probabilities(model, asked.batch())
@@ -151,8 +150,9 @@ def _classified(asked: _Request, targets: Sequence[str], baseline: Baseline, pat
         names, score = ["value"], lambda model, batch: objective.logits(model, batch).float()
     else:
         assert likely is not None
+        label = asked.form.codec.info.expect("label", ClassField)
         chosen = _class_indices(label, targets) or _predicted(output, likely[0])
-        names = [label.labels[i] if i < len(label.labels) else str(i) for i in chosen]
+        names = [label.class_name(i) for i in chosen]
         score = _class_scores(objective, chosen)
     scored = _scored(asked, features, names, score, baseline, cost=_cost(features))
     pixels = None if features.grid is None else next(iter(asked.instance.values())).transpose(1, 2, 0)
@@ -166,7 +166,7 @@ def _predicted(output: Any, probability_C: Tensor) -> list[int]:
     return list(output) or [int(probability_C.argmax())]
 
 
-def _class_indices(label: Field, targets: Sequence[str]) -> list[int]:
+def _class_indices(label: ClassField, targets: Sequence[str]) -> list[int]:
     if unknown := [name for name in targets if name not in label.labels]:
         known = ", ".join(label.labels[:20]) + ", ..." * (len(label.labels) > 20)
         raise ValueError(f"target {unknown[0]!r} is not a class; the classes are: {known}")
@@ -188,13 +188,13 @@ def _class_scores(objective: Any, chosen: Sequence[int]) -> Any:
 
 
 def _tagged(asked: _Request, targets: Sequence[str], baseline: Baseline, patch: int | None) -> Scored:
-    objective, model, tags = asked.objective, asked.run.model, asked.form.codec.info["tags"]
+    objective, model, tags = asked.objective, asked.run.model, asked.form.codec.info.expect("tags", TagsField)
     if targets:
         raise ValueError(f"target names classes ({', '.join(targets)}), but {asked.run.name} predicts tags; remove it")
-    features, words = asked.features(patch), asked.row[tags.space].split(" ")
+    features, words = asked.features(patch), asked.row[tags.of].split(" ")
     with torch.no_grad():
         (indices,) = objective.predict(model, asked.batch(), asked.run.evaluation().search)
-    words, names = words[: len(indices)], [tags.labels[i] if i < len(tags.labels) else str(i) for i in indices]
+    words, names = words[: len(indices)], [tags.class_name(i) for i in indices]
     every = spans_of(names)
     spans = every[:MAX_OUTPUTS]
     if len(spans) < len(every):
@@ -261,7 +261,7 @@ def _scored(
         raise ValueError("the input has no tokens to attribute to; pass a text")
     if features.grid is None and len(features) > MAX_TOKENS:
         raise ValueError(f"the input has {len(features)} tokens; at most {MAX_TOKENS} can be attributed, pass a shorter text")
-    space = next((f for f in asked.form.codec.info.fields.values() if f.name == features.fields[0]), None)
+    space = next((f for f in asked.form.codec.info.tokenized() if f.name == features.fields[0]), None)
     return ScoredModel(
         asked.run.model, asked.instance, features, outputs, score, baseline, space, max(1, cost), notes=asked.notes
     )

@@ -34,8 +34,8 @@ class Classifier(EncoderModel, Embeds, Classifies):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> model = Classifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
+        >>> from weft.core.fields import LabelField, TextField
+        >>> model = Classifier(Info({"text": TextField("text", 11), "label": LabelField("label", 2)}), dim=8)
         >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 2])
     """

@@ -29,9 +29,9 @@ class ImageEncoder(EncoderModel, EncodesImages):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
+        >>> from weft.core.fields import ImageField
         >>> from weft.core.seq import Seq
-        >>> model = ImageEncoder(Info({"image": Field("image", 3, kind="image", max_length=32)}), dim=8)
+        >>> model = ImageEncoder(Info({"image": ImageField("image", 3, 32, 32)}), dim=8)
         >>> model.encode(Seq(torch.zeros(1, 3, 32, 32))).data.shape
         torch.Size([1, 5, 8])
     """

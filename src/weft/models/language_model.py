@@ -17,7 +17,7 @@ from weft.core.contracts import (
     ScoresChoices,
     Structure,
 )
-from weft.core.fields import Info
+from weft.core.fields import Info, TextsField
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -44,8 +44,8 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> model = LanguageModel(Info({"text": Field("text", 11)}), dim=8)
+        >>> from weft.core.fields import TextField
+        >>> model = LanguageModel(Info({"text": TextField("text", 11)}), dim=8)
         >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 3, 11])
     """
@@ -64,12 +64,12 @@ class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoice
     ):
         super().__init__(info, weights=weights)
         self.dim = dim
-        self.target = info["text"] if "text" in info else info[info.target]
+        self.target = info.text("text" if "text" in info else info.target)
         self.embedder = embedder(dim, self.target)
         self.decoder = decoder(dim, None)
         self.head = head(dim, self.target, self.embedder)
         self.pooler = None if pooler is None else pooler(dim)
-        self.scores_choices = any(f.kind == "texts" for f in info.tokenized())
+        self.scores_choices = bool(info.of_kind(TextsField))
         if pooler is not None and self.scores_choices:
             self.choice_head = classifier(dim, CHOICE, None)
         elif pooler is not None:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weft.core.contracts import Decoder, Decodes, Decoding, Embedder, Head, Injection, ModelsLanguage, Structure
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.masks import Causal, Mask
 from weft.core.registry import Build
 from weft.core.seq import KV, Decoded, Memory, Seq
@@ -50,7 +50,7 @@ class LatentDecoder(nn.Module, Decodes):
                 "use a structure that generates a text from left to right, such as language-model or gpt2"
             )
         self.target, self.dim = self.model.target, self.model.dim
-        self.labels = nn.Embedding(info["label"].vocab, label_dim) if label_dim else None
+        self.labels = nn.Embedding(info.expect("label", LabelField).classes, label_dim) if label_dim else None
         condition_dim = latent + label_dim
         self.injections = nn.ModuleList([build(self.dim, condition_dim, self.model.decoder) for build in injections])
 

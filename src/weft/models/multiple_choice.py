@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.blocks import LSTM, ClassifierHead, MaxPooler, SumEmbedder
 from weft.core.contracts import CHOICE, Embedder, Encoder, Head, Pooler, ScoresChoices
-from weft.core.fields import Info
+from weft.core.fields import Info, TextsField
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -33,8 +33,8 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> model = MultipleChoiceModel(Info({"choices": Field("choices", 11, kind="texts")}), dim=8)
+        >>> from weft.core.fields import TextsField
+        >>> model = MultipleChoiceModel(Info({"choices": TextsField("choices", 11)}), dim=8)
         >>> model(torch.tensor([[[7, 6, 8, 2], [7, 6, 9, 2]]])).shape
         torch.Size([1, 2])
     """
@@ -50,7 +50,7 @@ class MultipleChoiceModel(EncoderModel, ScoresChoices):
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):
-        choices = info.expect("choices", "texts", "use data such as multiple-choice")
+        choices = info.expect("choices", TextsField, "use data such as multiple-choice")
         super().__init__(info, choices, dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
         self.choice_head = head(dim, CHOICE, None)
 

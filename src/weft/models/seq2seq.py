@@ -40,8 +40,8 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 11)}, target="target")
+        >>> from weft.core.fields import TextField
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 11)}, target="target")
         >>> model = Seq2Seq(info, dim=8)
         >>> model(torch.tensor([[7, 8, 9]]), torch.tensor([[1, 9, 8, 7]])).shape
         torch.Size([1, 4, 11])
@@ -62,7 +62,7 @@ class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
     ):
         super().__init__(info, weights=weights)
         denoising = "text" in info and "source" not in info
-        source, target = [info["text"]] * 2 if denoising else (info["source"], info["target"])
+        source, target = [info.text("text")] * 2 if denoising else (info.text("source"), info.text("target"))
         same_vocabulary = (source.space, source.vocab) == (target.space, target.vocab)
         # A single text can only be reconstructed; reconstruction needs source and target ids of the same vocabulary.
         self.not_provided = Decodes if denoising else None if same_vocabulary else Reconstructs

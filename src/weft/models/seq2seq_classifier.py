@@ -39,8 +39,8 @@ class Seq2SeqClassifier(Structure, Encodes, Classifies):
         weights: Folder of a published model or of a run whose weights of the same name initialize this model; None = random.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> model = Seq2SeqClassifier(Info({"text": Field("text", 11), "label": Field("label", 2, kind="label")}), dim=8)
+        >>> from weft.core.fields import LabelField, TextField
+        >>> model = Seq2SeqClassifier(Info({"text": TextField("text", 11), "label": LabelField("label", 2)}), dim=8)
         >>> model(torch.tensor([[7, 8, 9, 2]])).shape
         torch.Size([1, 2])
     """

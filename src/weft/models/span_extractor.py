@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Encoder, ExtractsSpans, Head
-from weft.core.fields import Info
+from weft.core.fields import Info, SpanField
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -32,9 +32,9 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> texts = {"question": Field("question", 11), "context": Field("context", 11)}
-        >>> model = SpanExtractor(Info({**texts, "answer": Field("answer", 2, kind="span", space="context")}), dim=8)
+        >>> from weft.core.fields import SpanField, TextField
+        >>> texts = {"question": TextField("question", 11), "context": TextField("context", 11)}
+        >>> model = SpanExtractor(Info({**texts, "answer": SpanField("answer", of="context")}), dim=8)
         >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 3, 2])
     """
@@ -49,7 +49,7 @@ class SpanExtractor(EncoderModel, ExtractsSpans):
         head: Build[Head] = ClassifierHead,
         weights: FileOrFolder | None = None,
     ):
-        answer = info.expect("answer", "span", "use data such as question-answering")
+        answer = info.expect("answer", SpanField, "use data such as question-answering")
         super().__init__(info, info.input_texts()[0], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.span_head = head(dim, answer, None)
 

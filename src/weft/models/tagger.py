@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.blocks import LSTM, ClassifierHead, SumEmbedder
 from weft.core.contracts import Embedder, Embeds, Encoder, Head, LinearChain, Tags
-from weft.core.fields import Info
+from weft.core.fields import Info, TagsField
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -34,8 +34,8 @@ class Tagger(EncoderModel, Tags, Embeds):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", 11), "tags": Field("tags", 5, kind="tags", space="text")})
+        >>> from weft.core.fields import TagsField, TextField
+        >>> info = Info({"text": TextField("text", 11), "tags": TagsField("tags", 5)})
         >>> model = Tagger(info, dim=8)
         >>> model(torch.tensor([[7, 8, 9]])).shape
         torch.Size([1, 3, 5])
@@ -52,8 +52,8 @@ class Tagger(EncoderModel, Tags, Embeds):
         chain: Build[LinearChain] | None = None,
         weights: FileOrFolder | None = None,
     ):
-        tags = info.expect("tags", "tags", "use data such as tagged-text")
-        super().__init__(info, info[tags.space], dim=dim, embedder=embedder, encoder=encoder, weights=weights)
+        tags = info.expect("tags", TagsField, "use data such as tagged-text")
+        super().__init__(info, info.text(tags.of), dim=dim, embedder=embedder, encoder=encoder, weights=weights)
         self.tag_head = head(dim, tags, None)
         self.chain = None if chain is None else chain(tags)
 

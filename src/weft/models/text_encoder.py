@@ -14,12 +14,12 @@ from weft.core.contracts import (
     Pooler,
     PredictsMasked,
 )
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel
 
-SEGMENT_RELATION = Field("relation", 2, kind="label", space="relation", labels=("yes", "no"))
+SEGMENT_RELATION = LabelField("relation", 2, labels=("yes", "no"))
 """Classes of the segment head. Class 0 is the positive one (the segments belong together), as in published BERT models."""
 
 
@@ -46,9 +46,9 @@ class TextEncoder(EncoderModel, Embeds, PredictsMasked, ClassifiesPairs, Detects
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
+        >>> from weft.core.fields import TextField
         >>> from weft.core.seq import Seq
-        >>> model = TextEncoder(Info({"text": Field("text", 11)}), dim=8)
+        >>> model = TextEncoder(Info({"text": TextField("text", 11)}), dim=8)
         >>> model.head(model.encode(Seq(torch.tensor([[7, 4, 9]]))).data[:, 1]).shape
         torch.Size([1, 11])
     """

@@ -70,8 +70,8 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 13, space="other")}, target="target")
+        >>> from weft.core.fields import TextField
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 13, space="other")}, target="target")
         >>> model = TextVAE(info, latent=4)
         >>> model.posterior(Seq(torch.tensor([[7, 8, 9]]))).mean_BP.shape
         torch.Size([1, 4])
@@ -96,7 +96,7 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
         self.to_posterior = Linear(self.encoder.dim, 2 * latent, bias=False)
         self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections or [], label_dim)
         self.class_conditional = self.samples_by_label = label_dim > 0
-        self.target, self.dim = info["target"], self.decoder.dim
+        self.target, self.dim = info.text("target"), self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"encoder": self.encoder, "decoder": self.decoder.model}

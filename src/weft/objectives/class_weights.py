@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.core.fields import Field
+from weft.core.fields import ClassField
 from weft.core.options import NonNegative
 
 Weights = Literal["balanced"] | dict[str, NonNegative]
@@ -28,7 +28,7 @@ class ClassWeights(nn.Module):
 
     weight_C: Tensor
 
-    def __init__(self, field: Field, weights: Weights | None):
+    def __init__(self, field: ClassField, weights: Weights | None):
         super().__init__()
         self.balanced = weights == "balanced"
         self.uniform = not weights
@@ -38,7 +38,7 @@ class ClassWeights(nn.Module):
             raise ValueError(
                 f"weights for unknown classes: {', '.join(unknown)}; the classes of {field.name!r} are {', '.join(field.labels)}"
             )
-        names = (*field.labels, *[""] * (field.vocab - len(field.labels)))
+        names = (*field.labels, *[""] * (field.classes - len(field.labels)))
         self.register_buffer("weight_C", torch.tensor([float(named.get(name, 1.0)) for name in names]), persistent=False)
 
     def count(self, classes: Iterable[np.ndarray | int]) -> None:

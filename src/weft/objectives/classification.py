@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Dataset, Search, Structure
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
@@ -35,8 +35,8 @@ class Classification(LabelObjective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=2, kind="label")})
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"text": TextField("text", vocab=10), "label": LabelField("label", 2)})
         >>> Classification(info, 8).prepare({"text": np.array([7, 8]), "label": 1}, None, None)["label"]
         1
     """
@@ -54,9 +54,8 @@ class Classification(LabelObjective):
         bos: bool = False,
     ):
         refuse_choices(info)
-        kind = info["label"].kind
-        better = {"labels": "multi-label", "number": "regression"}.get(kind, "for this kind")
-        label = info.expect("label", "label", f"use the objective {better}")
+        better = {"labels": "multi-label", "number": "regression"}.get(info["label"].kind, "for this kind")
+        label = info.expect("label", LabelField, f"use the objective {better}")
         super().__init__(info, dim, pair_order, bos)
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(label, weights)

@@ -31,8 +31,8 @@ class Denoising(Objective):
         label_smoothing: Probability mass that is spread over the vocabulary.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = Denoising(Info({"text": Field("text", vocab=60, max_length=64, sentinel_count=20)}), 8)
+        >>> from weft.core.fields import TextField
+        >>> objective = Denoising(Info({"text": TextField("text", vocab=60, max_length=64, sentinel_count=20)}), 8)
         >>> sorted(objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None))
         ['input', 'picks', 'source']
     """
@@ -41,7 +41,7 @@ class Denoising(Objective):
 
     def __init__(self, info: Info, dim: int, *, noise: Build[Noise] = RandomSpans, label_smoothing: Fraction = 0.0):
         super().__init__(info, dim)
-        self.text = info["text"] if "text" in info else info[info.target]
+        self.text = info.text("text" if "text" in info else info.target)
         self.noise, self.smoothing = noise(), label_smoothing
         self.noise.check(self.text)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
 from weft.core.example import Example
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.loss import Loss, Term
 from weft.core.registry import Build, block
 from weft.objectives.annealing import CyclicalAnnealing
@@ -32,9 +32,9 @@ def kl_divergence(posterior: Posterior) -> Tensor:
 def autoencoding_instance(example: Example, info: Info, rng: np.random.Generator) -> Instance:
     """Encoder input (``source``), decoder input (``input``) and targets (``picks``) of a text, its class if it has one
     (``label``), and the seed of its latent noise (``seed``)."""
-    source, target = info["source"], info["target"]
+    source, target = info.text("source"), info.text("target")
     encoder_input = source.frame.around([example["source"]])
-    labeled = "label" in example and info["label"].kind == "label"  # a request may have no label
+    labeled = "label" in example and isinstance(info["label"], LabelField)  # a request may have no label
     label = {"label": int(example["label"])} if labeled else {}
     return Instance(source=encoder_input, **next_tokens(example["target"], target), **label, seed=int(rng.integers(2**63)))
 
@@ -77,8 +77,8 @@ class ELBO(Objective):
         noise: Variance of the sampled z: posterior, unit (variance 1), or none (z is the posterior mean: a plain autoencoder).
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> info = Info({"source": Field("source", 10), "target": Field("target", 10)}, target="target")
+        >>> from weft.core.fields import TextField
+        >>> info = Info({"source": TextField("source", 10), "target": TextField("target", 10)}, target="target")
         >>> ids = np.array([7, 8])
         >>> ELBO(info, 8).prepare({"source": ids, "target": ids}, np.random.default_rng(0), None)["input"].tolist()
         [1, 7, 8]

@@ -37,8 +37,8 @@ class EncoderLM(Objective):
         vocab_size: Predict only the ids below this, which are the most frequent ones, and all others as <unk>; None = all.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = EncoderLM(Info({"text": Field("text", vocab=20)}), 8, vocab_size=10)
+        >>> from weft.core.fields import TextField
+        >>> objective = EncoderLM(Info({"text": TextField("text", vocab=20)}), 8, vocab_size=10)
         >>> objective.prepare({"text": np.array([7, 12])}, None, None)["picks"].ids.tolist()
         [7, 3, 2]
     """
@@ -48,7 +48,7 @@ class EncoderLM(Objective):
 
     def __init__(self, info: Info, dim: int, *, head: Build[Head] = UntiedHead, vocab_size: Vocab | None = None):
         super().__init__(info, dim)
-        self.text = info["text"]
+        self.text = info.text("text")
         self.vocab_size = min(vocab_size or self.text.vocab, self.text.vocab)
         self.head = head(dim, replace(self.text, vocab=self.vocab_size), None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from weft.core.batch import Batch
 from weft.core.contracts import Classifies
 from weft.core.example import Example, MarkedIds
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Field, Frame, Info, TextField, TextsField, TokenizedField
 
 PairOrder = Literal["given", "both"]
 """How a pair of texts is encoded: in the given order, or once in each order."""
@@ -24,10 +24,11 @@ class EncoderInput:
 
     def __init__(self, info: Info):
         self.fields = info.inputs()
-        self.frame = pair_frame(self.fields[0]) if len(self.fields) > 1 else self.fields[0].frame
+        self.texts = [field for field in self.fields if isinstance(field, TextField)]
+        self.frame = Frame() if not self.texts else pair_frame(self.texts[0]) if len(self.texts) > 1 else self.texts[0].frame
 
     def __call__(self, example: Example) -> np.ndarray | MarkedIds:
-        if self.fields[0].kind == "image":
+        if not self.texts:
             return np.asarray(example[self.fields[0].name])
         return self.frame.around([example[field.name] for field in self.fields])
 
@@ -72,9 +73,10 @@ class DecoderInput:
     its correct choice. Without BOS and EOS."""
 
     def __init__(self, info: Info):
-        several = [f for f in info.tokenized() if f.kind == "texts"]
+        several = info.of_kind(TextsField)
         self.choices = several[0] if several else None
-        self.fields = [*(info[name] for name in ("question",) if name in info), *several] if several else info.input_texts()
+        question = [info.text("question")] if "question" in info else []
+        self.fields: Sequence[TextField | TextsField] = [*question, *several] if several else info.input_texts()
         self.field = self.fields[-1]
         if len({f.space for f in self.fields}) != 1:
             raise ValueError(
@@ -95,7 +97,7 @@ class DecoderInput:
         return np.sum([np.asarray(lengths[f.name], np.int64) for f in self.fields], axis=0) + extra
 
 
-def pair_frame(field: Field) -> Frame:
+def pair_frame(field: TokenizedField) -> Frame:
     """The special tokens of a pair. A pretrained tokenizer that puts nothing between two texts (GPT's) gets its separator
     there."""
     frame, sep = field.frame, field.special.sep
@@ -104,14 +106,14 @@ def pair_frame(field: Field) -> Frame:
 
 def with_bos(frame: Frame, field: Field) -> Frame:
     """The frame with the BOS token at its start."""
-    if field.kind == "image" or field.special.bos < 0:
+    if not isinstance(field, TokenizedField) or field.special.bos < 0:
         raise ValueError(f"bos: true needs a text with a BOS token, but {field.name!r} has none; remove bos")
     return frame.with_bos(field.special.bos)
 
 
 def refuse_choices(info: Info) -> None:
     """Raise ValueError where the label is the index of one of the example's own texts, not a class."""
-    if several := [f.name for f in info.tokenized() if f.kind == "texts"]:
+    if several := [f.name for f in info.of_kind(TextsField)]:
         raise ValueError(
             f"predicts a class, but in the data ({info.data}) the label is the index of one of the example's {several[0]}; "
             "use the objective multiple-choice, with task: multiple-choice of the structure"

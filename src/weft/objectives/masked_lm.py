@@ -41,8 +41,8 @@ class MaskedLM(Objective):
         pairing: How a text is split into a pair of segments to classify; None = no pairs.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = MaskedLM(Info({"text": Field("text", vocab=30)}), 8)
+        >>> from weft.core.fields import TextField
+        >>> objective = MaskedLM(Info({"text": TextField("text", vocab=30)}), 8)
         >>> instance = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(instance["picks"].ids)
         3

@@ -13,7 +13,7 @@ from weft.blocks import LearnedPositionEmbedder, Linear, Transformer, patch_coun
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Embedder, Encoder, EncodesImages, Objective
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, VectorField
 from weft.core.loss import Loss
 from weft.core.options import Count, Dim, Fraction
 from weft.core.registry import Build, block
@@ -45,8 +45,8 @@ class MaskedPatches(Objective):
         normalize_pixels: Whether the target pixels of each patch are normalized to mean 0 and variance 1.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = MaskedPatches(Info({"image": Field("image", 3, kind="image", max_length=64)}), 32)
+        >>> from weft.core.fields import ImageField
+        >>> objective = MaskedPatches(Info({"image": ImageField("image", 3, 64, 64)}), 32)
         >>> instance = objective.prepare({"image": np.zeros((3, 64, 64), np.float32)}, np.random.default_rng(0), None)
         >>> len(instance["visible"]), len(instance["masked"])
         (4, 12)
@@ -84,10 +84,10 @@ class MaskedPatches(Objective):
         self.project = Linear(dim, decoder_dim)
         self.mask_token = nn.Parameter(torch.empty(decoder_dim))
         nn.init.normal_(self.mask_token)
-        vectors = Field(self.field.name, decoder_dim, kind="vector", max_length=self.patches + 1)
+        vectors = VectorField(self.field.name, decoder_dim, self.patches + 1)
         self.position = position(decoder_dim, vectors)
         self.decoder = decoder(decoder_dim)
-        self.pixel_head = Linear(decoder_dim, self.field.vocab * patch_size * patch_size)
+        self.pixel_head = Linear(decoder_dim, self.field.channels * patch_size * patch_size)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         order = rng.permutation(self.patches)

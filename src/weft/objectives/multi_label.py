@@ -10,7 +10,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Classifies, Objective, Search
 from weft.core.example import Example
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelsField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
@@ -29,8 +29,8 @@ class MultiLabel(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=3, kind="labels")})
+        >>> from weft.core.fields import LabelsField, TextField
+        >>> info = Info({"text": TextField("text", vocab=10), "label": LabelsField("label", 3)})
         >>> example = {"text": np.array([7, 8]), "label": np.array([1, 0, 1], np.float32)}
         >>> MultiLabel(info, 8).prepare(example, None, None)["label"].tolist()
         [1.0, 0.0, 1.0]
@@ -41,7 +41,7 @@ class MultiLabel(Objective):
 
     def __init__(self, info: Info, dim: int, *, threshold: Fraction = 0.5):
         super().__init__(info, dim)
-        info.expect("label", "labels", "set label_type: multiple of the data, or use another objective")
+        info.expect("label", LabelsField, "set label_type: multiple of the data, or use another objective")
         self.input = EncoderInput(info)
         self.threshold = threshold
 

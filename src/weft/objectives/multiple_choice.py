@@ -12,7 +12,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance, Ragged
 from weft.core.contracts import Objective, ScoresChoices, Search
 from weft.core.example import Example, Sequences
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField, TextsField
 from weft.core.loss import Loss
 from weft.core.registry import block
 from weft.objectives.inputs import pair_frame, with_bos
@@ -30,8 +30,8 @@ class MultipleChoiceObjective(Objective):
         bos: Whether the input starts with the BOS token, as in language-model pretraining.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> fields = [Field("question", 10), Field("choices", 10, kind="texts"), Field("label", 2, kind="label")]
+        >>> from weft.core.fields import LabelField, TextField, TextsField
+        >>> fields = [TextField("question", 10), TextsField("choices", 10), LabelField("label", 2)]
         >>> example = {"question": np.array([7]), "choices": Sequences((np.array([8, 8]), np.array([9]))), "label": 1}
         >>> info = Info({f.name: f for f in fields})
         >>> choices = MultipleChoiceObjective(info, 8).prepare(example, None, None)["choices"]
@@ -44,13 +44,13 @@ class MultipleChoiceObjective(Objective):
 
     def __init__(self, info: Info, dim: int, *, bos: bool = False):
         super().__init__(info, dim)
-        self.choices = info.expect("choices", "texts", "use data such as multiple-choice")
-        info.expect("label", "label", "use data such as multiple-choice, whose label is the index of the correct choice")
+        self.choices = info.expect("choices", TextsField, "use data such as multiple-choice")
+        info.expect("label", LabelField, "use data such as multiple-choice, whose label is the index of the correct choice")
         self.has_question = "question" in info
-        if self.has_question and info["question"].space != self.choices.space:
+        if self.has_question and info.text("question").space != self.choices.space:
             raise ValueError(
                 f"multiple-choice encodes question and choice as one sequence, but in the data ({info.data}) they have different "
-                f"vocabularies ({info['question'].space}, {self.choices.space}); use one tokenizer for both"
+                f"vocabularies ({info.text('question').space}, {self.choices.space}); use one tokenizer for both"
             )
         frame = pair_frame(self.choices)
         self.frame = with_bos(frame, self.choices) if bos else frame

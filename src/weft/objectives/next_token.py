@@ -11,16 +11,16 @@ import numpy as np
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Decodes, ModelsLanguage, Objective, Search, require
 from weft.core.example import Example, MarkedIds, Targets, ids_of, surround
-from weft.core.fields import Field, Info
+from weft.core.fields import Field, Info, TextField, TokenizedField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
 from weft.objectives.inputs import DecoderInput
 
 
-def next_tokens(text: np.ndarray | MarkedIds, field: Field, conditional: bool = False) -> dict[str, Any]:
+def next_tokens(text: np.ndarray | MarkedIds, field: TokenizedField, conditional: bool = False) -> dict[str, Any]:
     """Input and targets of a decoder, shifted by one: ``<bos> text`` -> ``text <eos>``. ``conditional``: the decoder attends to
-    an encoded text, and its input starts with ``Field.decoder_prefix``."""
+    an encoded text, and its input starts with ``TextField.decoder_prefix``."""
     first = field.decoder_prefix() if conditional else (field.special.bos,)
     ids = np.concatenate([np.asarray(first[1:], np.int64), ids_of(text), [field.special.eos]])
     return {"input": surround(first, text, []), "picks": Targets("input", np.arange(len(ids)), ids)}
@@ -42,8 +42,8 @@ class NextToken(Objective):
             question and its correct choice, with the separator between them. As auxiliary loss: Radford et al. 2018.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = NextToken(Info({"text": Field("text", vocab=10)}), 8)
+        >>> from weft.core.fields import TextField
+        >>> objective = NextToken(Info({"text": TextField("text", vocab=10)}), 8)
         >>> objective.prepare({"text": np.array([7, 8])}, None, None)["input"].tolist()
         [1, 7, 8]
     """
@@ -54,12 +54,13 @@ class NextToken(Objective):
     def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, full_sequence: bool = False):
         super().__init__(info, dim)
         self.sequence = DecoderInput(info) if full_sequence else None
-        self.target = info[info.target] if self.sequence is None else self.sequence.field
-        if self.sequence is None and self.target.kind != "text":
+        target: Field = info[info.target] if self.sequence is None else self.sequence.field
+        if not isinstance(target, TextField if self.sequence is None else TokenizedField):
             raise ValueError(
                 f"next-token needs a text as target, but in the data ({info.data}) {info.target!r} is of type "
-                f"{self.target.kind}; use another objective"
+                f"{target.kind}; use another objective"
             )
+        self.target = target
         self.sources = [f for f in info.texts() if f.name != info.target] if self.sequence is None else []
         self.needs = (Decodes,) if self.sequence is None else (Decodes, ModelsLanguage)
         self.smoothing = label_smoothing

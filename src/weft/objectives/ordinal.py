@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Classifies, Search
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.loss import Loss
 from weft.core.registry import block
 from weft.objectives.inputs import PairOrder, refuse_choices
@@ -36,8 +36,8 @@ class Ordinal(LabelObjective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=5, kind="label")})
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"text": TextField("text", vocab=10), "label": LabelField("label", 5)})
         >>> Ordinal(info, 8).prepare({"text": np.array([7, 8]), "label": 4}, None, None)["label"]
         4
     """
@@ -46,7 +46,7 @@ class Ordinal(LabelObjective):
 
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
         refuse_choices(info)
-        info.expect("label", "label", "use data with one label per example, or another objective")
+        info.expect("label", LabelField, "use data with one label per example, or another objective")
         super().__init__(info, dim, pair_order, bos)
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

@@ -31,8 +31,8 @@ class PrefixLM(Objective):
         label_smoothing: Probability mass that is spread over the vocabulary.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = PrefixLM(Info({"text": Field("text", vocab=30)}), 8)
+        >>> from weft.core.fields import TextField
+        >>> objective = PrefixLM(Info({"text": TextField("text", vocab=30)}), 8)
         >>> instance = objective.prepare({"text": np.arange(7, 17)}, np.random.default_rng(0), None)
         >>> instance["prefix"] + len(instance["picks"].ids) == 12  # with BOS in the prefix, and EOS
         True
@@ -43,7 +43,7 @@ class PrefixLM(Objective):
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0):
         super().__init__(info, dim)
-        self.text = info["text"] if "text" in info else info[info.target]
+        self.text = info.text("text" if "text" in info else info.target)
         self.smoothing = label_smoothing
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:

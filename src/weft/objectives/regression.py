@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Classifies, Search
-from weft.core.fields import Info
+from weft.core.fields import Info, NumberField
 from weft.core.loss import Loss
 from weft.core.registry import block
 from weft.objectives.inputs import PairOrder
@@ -30,8 +30,8 @@ class Regression(LabelObjective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", vocab=10), "label": Field("label", vocab=1, kind="number")})
+        >>> from weft.core.fields import NumberField, TextField
+        >>> info = Info({"text": TextField("text", vocab=10), "label": NumberField("label")})
         >>> Regression(info, 8).prepare({"text": np.array([7, 8]), "label": 0.25}, None, None)["label"]
         0.25
     """
@@ -41,7 +41,7 @@ class Regression(LabelObjective):
     metrics = ("correlation",)
 
     def __init__(self, info: Info, dim: int, *, pair_order: PairOrder = "given", bos: bool = False):
-        info.expect("label", "number", "set label_type: number of the data, or use another objective")
+        info.expect("label", NumberField, "set label_type: number of the data, or use another objective")
         super().__init__(info, dim, pair_order, bos)
 
     def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:

@@ -48,8 +48,8 @@ class ReplacedToken(Objective):
         discriminator_weight: Weight of the loss of the discriminator.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> objective = ReplacedToken(Info({"text": Field("text", vocab=30)}), 32)
+        >>> from weft.core.fields import TextField
+        >>> objective = ReplacedToken(Info({"text": TextField("text", vocab=30)}), 32)
         >>> instance = objective.prepare({"text": np.arange(7, 27)}, np.random.default_rng(0), None)
         >>> len(instance["picks"].ids), len(instance["tokens"].ids)
         (3, 20)

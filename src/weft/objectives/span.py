@@ -14,7 +14,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance, Ragged
 from weft.core.contracts import ExtractsSpans, Objective, Search
 from weft.core.example import Example, MarkedIds, Sequences, ids_of
-from weft.core.fields import Info
+from weft.core.fields import Info, SpanField
 from weft.core.loss import Loss
 from weft.core.options import Count
 from weft.core.outputs import SpanPrediction
@@ -52,9 +52,9 @@ class SpanAnswer(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> texts = {"question": Field("question", 20), "context": Field("context", 20)}
-        >>> info = Info({**texts, "answer": Field("answer", 2, kind="span", space="context")})
+        >>> from weft.core.fields import SpanField, TextField
+        >>> texts = {"question": TextField("question", 20), "context": TextField("context", 20)}
+        >>> info = Info({**texts, "answer": SpanField("answer", of="context")})
         >>> example = {"question": np.array([7, 8]), "context": np.array([9, 10, 11]), "answer": np.array([1, 2])}
         >>> instance = SpanAnswer(info, 8).prepare(example, None, None)
         >>> instance["text"].tolist(), instance["start"], instance["end"]
@@ -75,7 +75,7 @@ class SpanAnswer(Objective):
         stride: Count = 128,
     ):
         super().__init__(info, dim)
-        self.answer = info.expect("answer", "span", "use data such as question-answering")
+        self.answer = info.expect("answer", SpanField, "use data such as question-answering")
         self.input = EncoderInput(info)
         self.max_answer_length, self.threshold, self.window, self.stride = max_answer_length, threshold, window, stride
 
@@ -83,7 +83,7 @@ class SpanAnswer(Objective):
         """Tokens of all windows."""
         if self.window is None:
             return super().cost(lengths)
-        size, frame = np.asarray(lengths[self.answer.space], np.int64), self.input.frame
+        size, frame = np.asarray(lengths[self.answer.of], np.int64), self.input.frame
         around = super().cost(lengths) - size + frame.size(len(self.input.fields))
         room = np.maximum(self.window - around, 1)
         step = np.minimum(self.stride, room)
@@ -95,9 +95,9 @@ class SpanAnswer(Objective):
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         names = [field.name for field in self.input.fields]
-        before = self.input.frame.start([len(example[name]) for name in names], names.index(self.answer.space))
+        before = self.input.frame.start([len(example[name]) for name in names], names.index(self.answer.of))
         start, end = (int(token) + before for token in example["answer"]) if len(example["answer"]) else (0, 0)
-        size = len(example[self.answer.space])
+        size = len(example[self.answer.of])
         if self.window is not None:
             windows = self._windows(example, before)
             return Instance(text=Sequences(tuple(windows))) if windows else None
@@ -107,7 +107,7 @@ class SpanAnswer(Objective):
         """The windows of an example with per-token marks: ``context`` (1 + index in the context; 0 = outside), ``start`` and
         ``end``. Empty where the question leaves no room."""
         assert self.window is not None
-        name, context, answer = self.answer.space, example[self.answer.space], example["answer"]
+        name, context, answer = self.answer.of, example[self.answer.of], example["answer"]
         room = self.window - (len(self.input(example)) - len(context))
         found: list[MarkedIds] = []
         if room < 1:
@@ -126,7 +126,7 @@ class SpanAnswer(Objective):
 
     def prepare_request(self, example: Example) -> Instance | None:
         if (instance := super().prepare_request(example)) is None:
-            around = len(self.input(example)) - len(example[self.answer.space])
+            around = len(self.input(example)) - len(example[self.answer.of])
             raise ValueError(
                 f"the question with special tokens has {around} tokens, which leaves no room for the context in a window of "
                 f"{self.window}; shorten the question"
@@ -156,7 +156,7 @@ class SpanAnswer(Objective):
                 if row not in best or score > best[row][0]:
                     best[row] = (score, first, last)
                 none[row] = min(none.get(row, no_answer), no_answer)
-        name, answers = self.answer.space, list[SpanPrediction]()
+        name, answers = self.answer.of, list[SpanPrediction]()
         for row in range(len(batch)):
             score, first, last = best[row]
             margin = score - none[row] - self.threshold

@@ -11,7 +11,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Dataset, Objective, Search, Structure, Tags
 from weft.core.example import Example, Targets
-from weft.core.fields import Info
+from weft.core.fields import Info, TagsField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
@@ -34,8 +34,8 @@ class Tagging(Objective):
 
     Example:
         >>> import numpy as np
-        >>> from weft.core.fields import Field
-        >>> info = Info({"text": Field("text", vocab=10), "tags": Field("tags", vocab=3, kind="tags", space="text")})
+        >>> from weft.core.fields import TagsField, TextField
+        >>> info = Info({"text": TextField("text", vocab=10), "tags": TagsField("tags", 3)})
         >>> example = {"text": np.array([7, 8, 9]), "tags": Targets("text", np.array([0, 2]), np.array([0, 2]))}
         >>> Tagging(info, 8).prepare(example, None, None)["tags"].ids.tolist()
         [0, 2]
@@ -46,8 +46,8 @@ class Tagging(Objective):
 
     def __init__(self, info: Info, dim: int, *, label_smoothing: Fraction = 0.0, weights: Weights | None = None):
         super().__init__(info, dim)
-        self.tags = info.expect("tags", "tags", "use data such as tagged-text")
-        self.frame = info[self.tags.space].frame
+        self.tags = info.expect("tags", TagsField, "use data such as tagged-text")
+        self.frame = info.text(self.tags.of).frame
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(self.tags, weights)
 
@@ -58,7 +58,7 @@ class Tagging(Objective):
         tags: Targets = example["tags"]
         if not len(tags.at):
             return None
-        text = example[self.tags.space]
+        text = example[self.tags.of]
         at = tags.at + self.frame.start([len(text)], 0)
         return Instance(text=self.frame.around([text]), tags=Targets("text", at, tags.ids))
 

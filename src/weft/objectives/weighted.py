@@ -32,9 +32,9 @@ class Weighted(Objective):
 
     Example:
         >>> from functools import partial
-        >>> from weft.core.fields import Field
+        >>> from weft.core.fields import TextField
         >>> from weft.objectives import NextToken
-        >>> both = Weighted(Info({"text": Field("text", vocab=9)}), 8, parts={"lm": NextToken}, weights={"lm": 0.5})
+        >>> both = Weighted(Info({"text": TextField("text", vocab=9)}), 8, parts={"lm": NextToken}, weights={"lm": 0.5})
         >>> both.weights
         {'lm': 0.5}
     """

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from weft.core.contracts import Structure
 from weft.core.example import CHOICE_LABELS
-from weft.core.fields import Field, Info
+from weft.core.fields import Field, ImageField, Info, LabelField, SpanField, TagsField
 from weft.core.hub import find_model
 from weft.core.io import read_json
 from weft.core.registry import Build, name_of, option_values
@@ -169,21 +169,24 @@ class PublishedModel:
 
     def _info(self, name: str, task: str) -> Info:
         field = self.family.field(self.config)
+        if isinstance(field, ImageField):
+            label = {"label": self.config.label_field()} if task == "classification" else {}
+            return Info({field.name: field, **label}, field.name)
         if name == "seq2seq":
             return Info({"source": replace(field, name="source"), "target": replace(field, name="target")}, "target")
         if name == "span-extractor":
             texts = {name: replace(field, name=name) for name in ("question", "context")}
-            return Info({**texts, "answer": Field("answer", 2, "span", max_length=1, space="context")}, "context")
+            return Info({**texts, "answer": SpanField("answer", of="context")}, "context")
         if task == "multiple-choice":
-            choices = {"question": replace(field, name="question"), "choices": replace(field, name="choices", kind="texts")}
-            label = Field("label", len(CHOICE_LABELS), "label", space="label", labels=CHOICE_LABELS)
+            choices = {"question": replace(field, name="question"), "choices": field.several("choices")}
+            label = LabelField("label", len(CHOICE_LABELS), labels=CHOICE_LABELS)
             return Info({**choices, "label": label}, "question")
-        fields = {field.name: field}
+        fields: dict[str, Field] = {field.name: field}
         if task == "classification":
             fields["label"] = self.config.label_field()
         if task == "token-classification":
             labels = self.config.labels()
-            fields["tags"] = Field("tags", len(labels), "tags", labels=labels)
+            fields["tags"] = TagsField("tags", len(labels), labels=labels)
         return Info(fields, field.name)
 
     def our_tensors(self, structure: Build[Structure]) -> Translated:

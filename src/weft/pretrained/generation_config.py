@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from weft.core.fields import Field, Frame, Info, Special
+from weft.core.fields import Frame, Info, Special, TextField
 from weft.core.io import read_json
 from weft.data.requests import encoder_field
 
@@ -23,7 +23,7 @@ def merge_generation_config(config: Mapping[str, Any], folder: Path) -> dict[str
     return {**config, **{key: value for key, value in found.items() if value is not None}}
 
 
-def special_ids(special: Special, config: Mapping[str, Any], field: Field, encoder_decoder: bool) -> Special:
+def special_ids(special: Special, config: Mapping[str, Any], field: TextField, encoder_decoder: bool) -> Special:
     """The special token ids of the generated field: those of the config where it has them, otherwise the tokenizer's.
 
     Args:
@@ -38,19 +38,19 @@ def special_ids(special: Special, config: Mapping[str, Any], field: Field, encod
     return replace(special, **{name: id_ for name, id_ in found.items() if id_ is not None})
 
 
-def eos_ids(config: Mapping[str, Any], field: Field) -> tuple[int, ...]:
+def eos_ids(config: Mapping[str, Any], field: TextField) -> tuple[int, ...]:
     """The EOS ids of the config, where there are several valid ones."""
     found = _valid_ids(config.get("eos_token_id"), field)
     return tuple(found) if len(found) > 1 else ()
 
 
 def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """The ids that every generated text starts with; None = BOS, or what ``Field.decoder_prefix`` returns.
+    """The ids that every generated text starts with; None = BOS, or what ``TextField.decoder_prefix`` returns.
 
     A decoder-only model starts as its tokenizer does: GPT-2's adds nothing. An encoder-decoder may have a forced first token
     (``forced_bos_token_id``).
     """
-    target = info[info.target]
+    target = info.text(info.target)
     if encoder_field(model, info) is None:
         return None if target.frame == Frame() else target.frame.first
     forced = first_valid_id(config.get("forced_bos_token_id"), target)
@@ -69,11 +69,11 @@ def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[s
     )
 
 
-def first_valid_id(value: Any, field: Field) -> int | None:
+def first_valid_id(value: Any, field: TextField) -> int | None:
     """The first of these ids (one, or a list) that is in the field's vocabulary."""
     return next(iter(_valid_ids(value, field)), None)
 
 
-def _valid_ids(value: Any, field: Field) -> list[int]:
+def _valid_ids(value: Any, field: TextField) -> list[int]:
     ids = value if isinstance(value, list) else [value]
     return [i for i in ids if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < field.vocab]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weft.blocks import InterpolatedPositionEmbedder
 from weft.core.contracts import Structure, Tokenizer
-from weft.core.fields import Info
+from weft.core.fields import ImageField, Info
 from weft.core.files import check_free, complete_folder
 from weft.core.registry import Build
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
@@ -82,7 +82,9 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
         if published.family.with_positions is None:
             raise ValueError(f"{published.path} is a text model: side applies to image models only; remove it")
         structure = published.family.with_positions(structure, InterpolatedPositionEmbedder)
-        resized = {name: replace(f, max_length=side) if f.kind == "image" else f for name, f in info.fields.items()}
+        resized = {
+            name: replace(f, height=side, width=side) if isinstance(f, ImageField) else f for name, f in info.fields.items()
+        }
         info = replace(info, fields=resized)
     found = published.our_tensors(structure)
     model = published.build(structure, info, found)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from weft.core.contracts import Embedder, Structure, Tokenizer
+from weft.core.fields import TextField
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
@@ -35,7 +36,10 @@ def check_vocabulary(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> N
 
 def _difference(published: PublishedModel, tokenizer: Tokenizer) -> str:
     """Why a tokenizer has not the ids of a published model; empty if it may have them."""
-    embeddings, size, name = published.family.field(published.config).vocab, published.tokenizer_size, name_of(type(tokenizer))
+    text = published.family.field(published.config)
+    if not isinstance(text, TextField):
+        return "it reads images"
+    embeddings, size, name = text.vocab, published.tokenizer_size, name_of(type(tokenizer))
     try:
         found = tokenizer.vocab
     except ValueError:  # not trained yet

@@ -272,7 +272,6 @@ def batch_examples(info: Info, objective: Objective, learning: Any) -> int:
     lengths = {
         name: np.array([length]) for name, length in info.lengths(info.synthetic_example(np.random.default_rng(0))).items()
     }
-    lengths |= {f.name: np.array([f.max_length]) for f in info.images()}
     cost = int(objective.cost(lengths or {"": np.array([1])})[0])
     return max(1, learning.batch_tokens // max(1, cost))
 

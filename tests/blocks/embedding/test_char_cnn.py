@@ -11,10 +11,10 @@ import torch
 from weft.blocks import CharCNN, LearnedPositionEmbedder, SumEmbedder, TiedHead, TokenEmbedder
 from weft.core.batch import Instance, collate
 from weft.core.example import MarkedIds, surround
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.seq import Seq
 
-FIELD = Field("text", 30, characters=12)
+FIELD = TextField("text", 30, characters=12)
 CHARACTERS = torch.tensor([[[8, 9, 10], [11, 0, 0], [0, 0, 0]], [[7, 7, 0], [9, 8, 0], [3, 0, 0]]])
 IDS = torch.tensor([[20, 21, 2], [22, 22, 3]])
 X = Seq(IDS).mark(characters=CHARACTERS)
@@ -94,7 +94,7 @@ def test_invalid_options_and_missing_characters_are_rejected():
     with pytest.raises(
         ValueError, match=r"the field 'text' has no character ids; set tokenizer: \{type: word, max_characters: 20\}"
     ):
-        CharCNN(6, Field("text", 30))
+        CharCNN(6, TextField("text", 30))
     with pytest.raises(ValueError, match="kernel_size is 2, but must be odd; use 3"):
         CharCNN(6, FIELD, kernel_size=2)
     with pytest.raises(ValueError, match="needs the mark 'characters'"):

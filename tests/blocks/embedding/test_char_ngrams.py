@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from weft.blocks import CharNgrams, TokenEmbedder
-from weft.core.fields import Field
+from weft.core.fields import Field, TextField
 from weft.core.seq import Seq
 
-FIELD = Field("text", 30, characters=20)
+FIELD = TextField("text", 30, characters=20)
 WORDS = [[7, 8, 9], [10], [7, 8, 9, 11], []]
 
 
@@ -75,7 +75,7 @@ def test_dropout_leaves_out_ngrams_in_training_only() -> None:
 @pytest.mark.parametrize(
     ("field", "options", "message"),
     [
-        (Field("text", 30), {}, "has no character ids; set tokenizer"),
+        (TextField("text", 30), {}, "has no character ids; set tokenizer"),
         (FIELD, {"min_n": 5, "max_n": 4}, "min_n is 5, but max_n is 4"),
     ],
 )

@@ -18,10 +18,10 @@ from weft.blocks import (
     TokenEmbedder,
     TokenTypeEmbedder,
 )
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.seq import Seq
 
-FIELD = Field("text", 11, max_length=9)
+FIELD = TextField("text", 11, max_length=9)
 PARTS = [
     TokenEmbedder,
     SinusoidalPositionEmbedder,
@@ -151,7 +151,7 @@ def test_sum_adds_and_normalizes_its_parts_and_exposes_the_token_embeddings():
 
 
 def test_initial_variances():
-    field = Field("text", 2000)
+    field = TextField("text", 2000)
     token = TokenEmbedder(64, field)
     vectors = token(Seq(torch.arange(2000)[None])).data
     assert vectors.std().item() == pytest.approx(1, abs=0.05)

@@ -21,15 +21,15 @@ from weft.blocks import (
 )
 from weft.core.batch import Batch, Clock, Instance, collate
 from weft.core.contracts import Codec, Data
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.data import load_codec, save_codec
 from weft.models import Classifier, ImageEncoder
 from weft.objectives import Classification, MaskedLM
 from weft.training.dry_run import synthetic_batch
 
-FIELD = Field("image", 3, kind="image", max_length=12, space="image")
-LABEL = Field("label", 2, kind="label", space="label")
+FIELD = ImageField("image", 3, 12, 12)
+LABEL = LabelField("label", 2)
 INFO = Info({"image": FIELD, "label": LABEL}, "image")
 
 
@@ -98,7 +98,7 @@ def test_invalid_images_and_patch_sizes_are_rejected() -> None:
     ):
         PatchEmbedder(4, FIELD, size=5)
     with pytest.raises(ValueError, match="the embedder patch needs images, but the field 'text' is of type text"):
-        PatchEmbedder(4, Field("text", 9), size=4)
+        PatchEmbedder(4, TextField("text", 9), size=4)
     patch = PatchEmbedder(4, FIELD, size=4)
     with pytest.raises(
         ValueError, match=r"the image has 1 x 12 x 12 \(channels x height x width\), but the model expects 3 x 12 x 12"
@@ -129,7 +129,7 @@ def test_synthetic_images_are_collated() -> None:
 
 def test_image_is_the_input_of_data_without_text() -> None:
     assert INFO.inputs() == [FIELD] and INFO.images() == [FIELD] and INFO.texts() == []
-    text = Field("text", 9)
+    text = TextField("text", 9)
     both = Info({"image": FIELD, "text": text})
     assert both.inputs() == [text] == both.input_texts()
     with pytest.raises(ValueError, match=r"needs texts of one id space, but the data .* has: image, label"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from weft.blocks import CRF
-from weft.core.fields import Field
+from weft.core.fields import TagsField
 
 C = 3
 LENGTHS = [4, 1, 3]
@@ -17,7 +17,7 @@ MASK = torch.arange(5)[None] < torch.tensor(LENGTHS)[:, None]
 
 @pytest.fixture
 def crf():
-    made = CRF(Field("tags", C, kind="tags")).double()
+    made = CRF(TagsField("tags", C)).double()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.copy_(torch.randn_like(parameter))
@@ -60,13 +60,13 @@ def test_padding_does_not_change_the_loss_and_empty_rows_have_loss_zero(crf):
 
 
 def test_tags_are_independent_before_training():
-    crf, score_BTC, tag_BT = CRF(Field("tags", C, kind="tags")), torch.randn(3, 5, C), torch.randint(C, (3, 5))
+    crf, score_BTC, tag_BT = CRF(TagsField("tags", C)), torch.randn(3, 5, C), torch.randint(C, (3, 5))
     apart_BT = torch.nn.functional.cross_entropy(score_BTC.mT, tag_BT, reduction="none")
     torch.testing.assert_close(crf.nll(score_BTC, tag_BT, MASK), (apart_BT * MASK).sum(1))
     assert torch.equal(crf.best(score_BTC, MASK), score_BTC.argmax(-1) * MASK)
 
 
 def test_half_precision_scores_are_summed_in_float32(crf):
-    half = CRF(Field("tags", C, kind="tags")).bfloat16()
+    half = CRF(TagsField("tags", C)).bfloat16()
     nll_B = half.nll(torch.randn(3, 5, C).bfloat16(), torch.randint(C, (3, 5)), MASK)
     assert nll_B.dtype is torch.float32

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from weft.blocks import OrdinalHead
-from weft.core.fields import Field
+from weft.core.fields import LabelField, NumberField
 
 
 def head(classes=5, dim=4):
-    made = OrdinalHead(dim, Field("label", classes, kind="label"), None)
+    made = OrdinalHead(dim, LabelField("label", classes), None)
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(torch.randn_like(parameter))
@@ -36,7 +36,7 @@ def test_thresholds_always_increase():
 
 
 def test_extreme_scores_have_finite_losses():
-    made = OrdinalHead(1, Field("label", 4, kind="label"), None)
+    made = OrdinalHead(1, LabelField("label", 4), None)
     with torch.no_grad():
         made.score.weight.fill_(1.0)
     x_ND = torch.tensor([[-90.0], [90.0], [0.0]], requires_grad=True)
@@ -48,10 +48,10 @@ def test_extreme_scores_have_finite_losses():
 
 
 def test_initial_thresholds_are_centered_at_zero():
-    made = OrdinalHead(4, Field("label", 4, kind="label"), None)
+    made = OrdinalHead(4, LabelField("label", 4), None)
     torch.testing.assert_close(made.thresholds(), torch.tensor([-1.0, 0.0, 1.0]), atol=1e-3, rtol=0)
 
 
 def test_a_single_class_is_rejected():
     with pytest.raises(ValueError, match="needs at least 2 classes, but the field 'label' has 1"):
-        OrdinalHead(4, Field("label", 1, kind="number"), None)
+        OrdinalHead(4, NumberField("label"), None)

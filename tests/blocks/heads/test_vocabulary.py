@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from weft.blocks import ClassifierHead, Dense, SinusoidalPositionEmbedder, TiedHead, TokenEmbedder, UntiedHead
 from weft.blocks.heads import nll as nll_module
-from weft.core.fields import Field
+from weft.core.fields import TextField
 
-FIELD = Field("text", 13)
+FIELD = TextField("text", 13)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_tied_head_rejects_embedding_matrices_of_another_shape():
     with pytest.raises(ValueError, match="SinusoidalPositionEmbedder has no embedding matrix to tie a head to"):
         TiedHead(4, FIELD, SinusoidalPositionEmbedder(4, FIELD))
     with pytest.raises(ValueError, match=r"13 x 4 cannot be tied to an embedding matrix of 9 x 4; use untied"):
-        TiedHead(4, FIELD, TokenEmbedder(4, Field("text", 9)))
+        TiedHead(4, FIELD, TokenEmbedder(4, TextField("text", 9)))
 
 
 def test_untied_head_with_a_smaller_embedding_dim():

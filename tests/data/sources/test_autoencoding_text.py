@@ -71,11 +71,8 @@ def bert(tmp_path: Path) -> str:
 def test_a_text_is_read_by_one_tokenizer_and_written_by_another(two: dict[str, Any], bert: str) -> None:
     reads, writes = partial(PretrainedTokenizer, from_=bert), partial(ByteBPE, vocab_size=400)
     data = AutoencodingText(train=two, tokenizer=reads, target_tokenizer=writes, validation_fraction=0.2)
-    assert {n: (f.space, f.kind) for n, f in data.declare().fields.items()} == {
-        "source": ("source", "text"),
-        "target": ("target", "text"),
-        "label": ("label", "label"),
-    }
+    assert {f.name: f.space for f in data.declare().texts()} == {"source": "source", "target": "target"}
+    assert data.declare()["label"].kind == "label"
     corpus = data.open()
     info, codec = corpus.codec.info, corpus.codec
     assert (info.target, info.data, info["label"].labels) == ("target", "autoencoding-text", ("negative", "positive"))
@@ -172,7 +169,7 @@ def test_classes_from_a_column(tmp_path: Path) -> None:
     rows = [("x y", "b"), ("z", " a "), ("w", "b"), ("v", "a")]
     file = write(tmp_path / "f.tsv", "text\tkind\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     data = partial(AutoencodingText, train=file, tokenizer=Character, validation_fraction=0)
-    assert data(label="kind").declare()["label"].vocab == 2
+    assert data(label="kind").declare()["label"].classes == 2
     corpus = data(label="kind").open()
     assert [(raw["source"], raw["label"]) for raw in raws(corpus)] == [(text, label.strip()) for text, label in rows]
     assert [corpus.splits["train"][row]["label"] for row in range(4)] == [1, 0, 1, 0]

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from weft import Run, load
-from weft.core.fields import Field
+from weft.core.fields import ImageField
 from weft.data import LabeledImages, load_codec, read_image, save_codec
 from weft.data.sources import labeled_images
 from weft.evaluate import Accuracy, Evaluation
@@ -23,7 +23,7 @@ from weft.models import vit
 from weft.objectives import Classification, MaskedPatches
 from weft.training.dry_run import check
 
-GRAY = Field("image", 1, kind="image", max_length=4)
+GRAY = ImageField("image", 1, 4, 4)
 RED, BLUE = (250, 5, 5), (5, 5, 250)
 
 
@@ -60,12 +60,12 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
 def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
     Image.fromarray(pixels).save(tmp_path / "a.png")
-    found = read_image(tmp_path / "a.png", Field("image", 3, kind="image", max_length=4))
+    found = read_image(tmp_path / "a.png", ImageField("image", 3, 4, 4))
     assert np.allclose(found, pixels.transpose(2, 0, 1) / 127.5 - 1)
-    gray = read_image(tmp_path / "a.png", Field("image", 1, kind="image", max_length=4))
+    gray = read_image(tmp_path / "a.png", ImageField("image", 1, 4, 4))
     assert gray.shape == (1, 4, 4) and found.min() >= -1 and found.max() <= 1
     Image.fromarray(pixels[:, :, 0], "L").convert("LA").save(tmp_path / "b.png")
-    assert read_image(tmp_path / "b.png", Field("image", 3, kind="image", max_length=2)).shape == (3, 2, 2)
+    assert read_image(tmp_path / "b.png", ImageField("image", 3, 2, 2)).shape == (3, 2, 2)
 
 
 def test_rows_are_held_out_by_their_names_and_classes_are_kept(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_number_of_pixels_is_checked_before_decoding(tmp_path: Path) -> None
 def test_wide_values_are_scaled_by_their_range(tmp_path: Path, pixels: np.ndarray, suffix: str, expected: list[int]) -> None:
     Image.fromarray(np.repeat(pixels, 3, 0)).save(tmp_path / f"a.{suffix}")
     for channels in (1, 3):
-        found = read_image(tmp_path / f"a.{suffix}", Field("image", channels, kind="image", max_length=3))
+        found = read_image(tmp_path / f"a.{suffix}", ImageField("image", channels, 3, 3))
         assert np.allclose((found + 1) * 127.5, np.array(expected), atol=0.01)
 
 

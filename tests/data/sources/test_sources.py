@@ -216,10 +216,10 @@ def test_pairs_with_an_empty_side_are_left_out_and_long_ones_cut(tmp_path: Path)
 def test_labeled_text(table: str) -> None:
     data = LabeledText(train=table, valid=table, tokenizer=Character)
     declared = data.declare()
-    assert declared["label"].vocab == 2 and declared["label"].kind == "label"
+    assert declared["label"].classes == 2 and declared["label"].kind == "label"
     corpus = data.open()
     label = corpus.codec.info["label"]
-    assert label.labels == ("0", "1") and label.vocab == 2 and corpus.codec.info.data == "labeled-text"
+    assert label.labels == ("0", "1") and label.classes == 2 and corpus.codec.info.data == "labeled-text"
     train = corpus.splits["train"]
     assert len(train) == 60 and set(train.lengths) == {"text"}
     assert train.raw(0) == {"text": 'a "bad film 0', "label": "0"} and train[0]["label"] == 0
@@ -271,7 +271,7 @@ def test_labels_in_order(tmp_path: Path, table: str) -> None:
     file = write(tmp_path / "f", "text\tlabel\n" + "".join(f"x{i}\t{i}\n" for i in range(12)))
     assert LabeledText(train=file, tokenizer=Character).open().codec.info["label"].labels == tuple(map(str, range(12)))
     given = LabeledText(train=table, labels=("1", "2", "0"), tokenizer=Character)
-    assert given.declare()["label"].vocab == 3 and given.declare()["label"].labels == ("1", "2", "0")
+    assert given.declare()["label"].classes == 3 and given.declare()["label"].labels == ("1", "2", "0")
     train = given.open().splits["train"]
     assert all(train[r]["label"] == {"1": 0, "0": 2}[train.raw(r)["label"]] for r in range(len(train)))
     for wrong in (("1", "1"), ("1",)):
@@ -286,7 +286,7 @@ def test_labels_in_order(tmp_path: Path, table: str) -> None:
 def test_a_rare_class_is_known_even_if_held_out(tmp_path: Path) -> None:
     rows = "".join(f"x{i}\tc{i}\n" for i in range(30))
     corpus = LabeledText(train=write(tmp_path / "f", "text\tlabel\n" + rows), tokenizer=Character, validation_fraction=0.3).open()
-    assert corpus.codec.info["label"].vocab == 30 and len(corpus.splits["valid"]) == 9
+    assert corpus.codec.info["label"].classes == 30 and len(corpus.splits["valid"]) == 9
 
 
 def test_long_texts_are_cut_or_split(tmp_path: Path) -> None:

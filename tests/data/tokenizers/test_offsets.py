@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.core.contracts import Codec, Tokenizer
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.outputs import SpanPrediction
 from weft.data import BPE, Byte, ByteBPE, Character, PretrainedTokenizer, Unigram, WithSentinels, Word, WordPiece
 from weft.data.tokenizers.byte import to_bytes
@@ -103,7 +103,7 @@ def test_a_published_tokenizer_has_ranges_without_its_frame(tmp_path: Path) -> N
 
 
 def test_an_excerpt_is_the_text_as_it_was_written() -> None:
-    field = Field("context", PIECES.vocab, space="text")
+    field = TextField("context", PIECES.vocab, space="text")
     codec, text = Codec(Info({"context": field}), {"text": PIECES}), "low  lower Dogs"
     tokens = PIECES.tokens(PIECES.encode(text))
     first = next(n for n, token in enumerate(tokens) if token.startswith("▁") and n and tokens[n - 1] == "▁")

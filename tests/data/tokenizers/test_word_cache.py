@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.core.contracts import Tokenizer
+from weft.core.ragged_array import RaggedArray
 from weft.data import BPE, Byte, ByteBPE, Character, Unigram, Word, WordPiece
-from weft.data.ragged_array import RaggedArray
 from weft.data.tokenizers import word_cache
 from weft.data.tokenizers.word_cache import WordCache
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.blocks import CNN, GRU, MLP, BatchNorm, GRUDecoder, LastPooler
 from weft.core.batch import Batch, collate
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.learning import Adam, Gradient, Network, Phase, TrainingLoop
 from weft.models import Classifier, LanguageModel, TextEncoder
 from weft.systems.latent_text.cara import (
@@ -31,8 +31,8 @@ LABELS = ("bad", "fair", "good")
 
 
 def info_of(labels: tuple[str, ...] = LABELS) -> Info:
-    label = Field("label", max(2, len(labels)), kind="label", max_length=1, space="label", labels=labels)
-    return Info({"source": Field("source", VOCAB), "target": Field("target", VOCAB), "label": label}, target="target")
+    label = LabelField("label", max(2, len(labels)), labels=labels)
+    return Info({"source": TextField("source", VOCAB), "target": TextField("target", VOCAB), "label": label}, target="target")
 
 
 INFO = info_of()

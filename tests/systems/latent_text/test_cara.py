@@ -28,7 +28,7 @@ from tests.systems.latent_text.cara_models import (
 
 from weft.blocks import CNN, MLP, LayerNorm
 from weft.core.batch import Batch, Clock
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelsField, TextField
 from weft.core.seq import Seq
 from weft.generate.soft_decoding import soft_decode
 from weft.models import LanguageModel, TextEncoder, TextVAE, bert, gpt2
@@ -254,11 +254,11 @@ def test_a_single_class_is_rejected(kind):
 def test_structures_reject_data_without_classes():
     with pytest.raises(ValueError, match=r"at least two classes"):
         CARA(info_of(("good",)), **SMALL)
-    texts = Info({"source": Field("source", 9), "target": Field("target", 9)}, target="target")
+    texts = Info({"source": TextField("source", 9), "target": TextField("target", 9)}, target="target")
     for build in (partial(CARA, **SMALL), partial(ARAE, **CHOICES)):
         with pytest.raises(ValueError, match=r"needs a field 'label'"):
             build(texts)
-    sets = Info({**INFO.fields, "label": Field("label", 3, kind="labels")}, target="target")
+    sets = Info({**INFO.fields, "label": LabelsField("label", 3)}, target="target")
     with pytest.raises(ValueError, match=r"needs one class per text, but .* is of kind labels"):
         CARA(sets, **SMALL)
 
@@ -299,17 +299,17 @@ def test_invalid_annealing_schedules_are_rejected():
 
 def test_pretrained_encoder_needs_its_own_vocabulary(tmp_path):
     structure = bert(dim=8, layers=1, heads=2, hidden=8, length=24)
-    folder = save(structure(Info({"text": Field("text", 10, max_length=24)})), structure, tmp_path / "bert")
+    folder = save(structure(Info({"text": TextField("text", 10, max_length=24)})), structure, tmp_path / "bert")
     build = partial(CARA, **{**SMALL, "encoder": pretrained(from_=str(folder), task="encode")})
     with pytest.raises(ValueError, match=r"has shape .10, 8., expected .14, 8."):
         initialize_weights(build(INFO), build)
-    few = Info({**INFO.fields, "source": Field("source", 10)}, target="target")
+    few = Info({**INFO.fields, "source": TextField("source", 10)}, target="target")
     assert len(initialize_weights(build(few), build)[str(folder)].loaded) > 10
 
 
 def test_every_arae_decoder_is_initialized_from_the_pretrained_weights(tmp_path):
     structure = gpt2(dim=8, layers=1, heads=2, length=24)
-    folder = save(structure(Info({"text": Field("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
+    folder = save(structure(Info({"text": TextField("text", VOCAB, max_length=24)})), structure, tmp_path / "gpt2")
     build = partial(ARAE, **{**CHOICES, "decoder": pretrained(from_=str(folder))})
     model = build(INFO)
     initialize_weights(model, build)

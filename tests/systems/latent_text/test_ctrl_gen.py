@@ -14,7 +14,7 @@ from torch.distributions import Categorical, Normal
 from weft.blocks import CNN, GRU, GRUDecoder, LastPooler, LatentEmbedding
 from weft.core.batch import Batch, Clock, collate
 from weft.core.contracts import Latent, Variational
-from weft.core.fields import Field, Frame, Info
+from weft.core.fields import Frame, Info, LabelField, TextField
 from weft.core.seq import Seq
 from weft.generate.soft_decoding import soft_decode
 from weft.models import Classifier, LanguageModel, TextEncoder, TextVAE
@@ -23,8 +23,8 @@ from weft.objectives.elbo import standard_normal
 from weft.systems.latent_text.cara import CARAMutualInformation, CARATextClassifier, ClassifiesTexts
 from weft.systems.latent_text.ctrl_gen import CtrlGen, CtrlGenDiscriminator, CtrlGenGenerator
 
-LABEL = Field("label", 3, kind="label", max_length=1, space="label", labels=("bad", "fair", "good"))
-INFO = Info({"source": Field("source", 14), "target": Field("target", 14), "label": LABEL}, target="target")
+LABEL = LabelField("label", 3, labels=("bad", "fair", "good"))
+INFO = Info({"source": TextField("source", 14), "target": TextField("target", 14), "label": LABEL}, target="target")
 SMALL: dict[str, Any] = {
     "latent": 4,
     "label_dim": 3,
@@ -133,8 +133,8 @@ def test_gradients_of_each_objective_reach_its_networks_only():
 
 
 def test_generator_loss_needs_one_vocabulary():
-    apart = Info({**INFO.fields, "target": Field("target", 14, space="target")}, target="target")
-    framed = Info({**INFO.fields, "source": Field("source", 14, frame=Frame(first=(5,), last=(6,)))}, target="target")
+    apart = Info({**INFO.fields, "target": TextField("target", 14, space="target")}, target="target")
+    framed = Info({**INFO.fields, "source": TextField("source", 14, frame=Frame(first=(5,), last=(6,)))}, target="target")
     for info in (apart, framed):
         with pytest.raises(ValueError, match="source and target need the same vocabulary"):
             CtrlGenGenerator(info, 8)
@@ -142,7 +142,7 @@ def test_generator_loss_needs_one_vocabulary():
 
 
 def test_a_single_class_is_rejected():
-    one = Info({**INFO.fields, "label": Field("label", 2, kind="label", labels=("good",))}, target="target")
+    one = Info({**INFO.fields, "label": LabelField("label", 2, labels=("good",))}, target="target")
     for build in (lambda: CtrlGen(one, **SMALL), lambda: CtrlGenGenerator(one, 8), lambda: CtrlGenDiscriminator(one, 8)):
         with pytest.raises(ValueError, match="needs at least two classes"):
             build()

@@ -14,7 +14,7 @@ from torch import nn
 from weft.blocks import MLP, ConcatDiscriminator, LeakyReLU, PreNorm, ProjectionDiscriminator, Transformer, TransformerLayer
 from weft.core.batch import Clock, collate
 from weft.core.contracts import Posterior
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, LabelsField, TextField
 from weft.evaluate import Distinct, Evaluation
 from weft.generate import GreedySearch
 from weft.inference.load import load
@@ -27,8 +27,10 @@ from weft.systems.latent_text.optimus.latent_gan import LatentStandardization
 from weft.training.dry_run import check
 from weft.training.recipes import read_run
 
-LABEL = Field("label", 2, kind="label", space="label", labels=("bad", "good"))
-INFO = Info({"source": Field("source", 13, space="s"), "target": Field("target", 17, space="t"), "label": LABEL}, target="target")
+LABEL = LabelField("label", 2, labels=("bad", "good"))
+INFO = Info(
+    {"source": TextField("source", 13, space="s"), "target": TextField("target", 17, space="t"), "label": LABEL}, target="target"
+)
 SMALL = partial(MLP, hidden=[8, 8], activation=LeakyReLU)
 VAE = partial(TextVAE, latent=3, encoder=partial(TextEncoder, dim=8, head=None), decoder=partial(LanguageModel, dim=8))
 DISCRIMINATORS = {
@@ -250,7 +252,7 @@ def test_unsuitable_models_and_data_are_rejected():
     with pytest.raises(ValueError, match="LatentGAN is class-conditional already"):
         gan(model=partial(LatentGAN, model=VAE))
     with pytest.raises(ValueError, match=r"one class per text, but the field 'label' .* is of kind labels"):
-        LatentGAN(Info({**INFO.fields, "label": replace(LABEL, kind="labels")}, target="target"), model=VAE)
+        LatentGAN(Info({**INFO.fields, "label": LabelsField("label", 2)}, target="target"), model=VAE)
     nameless = Info({name: INFO[name] for name in ("source", "target")}, target="target")
     for build in (partial(LatentGAN, model=VAE), partial(LatentDiscriminator, dim=8), partial(LatentGenerator, dim=8)):
         with pytest.raises(ValueError, match="needs a field 'label'"):

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 import weft
 from weft.core.batch import Instance
 from weft.core.contracts import Activation, Codec, Corpus, Data, Encodes, Metric, Mixed, Mixer, Objective
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, NumberField, TextField
 from weft.core.loss import Loss
 from weft.core.options import Count
 from weft.data import Character
@@ -35,8 +35,8 @@ class Letters(Data):
         return {"letters": Character(vocab_size=15)}
 
     def declare(self):
-        text = Field("text", 15, max_length=8, space="letters")
-        return Info({"text": text, "label": Field("label", 1, "number", space="label")}, data="letters")
+        text = TextField("text", vocab=15, max_length=8, space="letters")
+        return Info({"text": text, "label": NumberField("label")}, data="letters")
 
     def open(self, codec=None, *, tokenizers=None, splits=(), progress=None):
         if codec is None:

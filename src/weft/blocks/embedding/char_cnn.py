@@ -11,7 +11,7 @@ from weft.blocks.embedding.lookup import lookup
 from weft.blocks.embedding.token import TokenEmbedder
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder
-from weft.core.fields import Field
+from weft.core.fields import Field, TokenizedField
 from weft.core.options import Count, Dim, Dropout
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -40,7 +40,7 @@ class CharCNN(Embedder):
 
     Example:
         >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
-        >>> CharCNN(4, Field("text", 20, characters=12))(x).data.shape
+        >>> CharCNN(4, TextField("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])
     """
 
@@ -57,12 +57,12 @@ class CharCNN(Embedder):
         dropout: Dropout = 0.0,
     ):
         super().__init__(dim, field)
-        require_characters(field)
+        text = require_characters(field)
         if kernel_size % 2 == 0:
             raise ValueError(f"kernel_size is {kernel_size}, but must be odd; use {kernel_size + 1}")
         self.word = word(dim, field)
-        self.unk, self.word_dropout, self.kernel_size = field.special.unk, word_dropout, kernel_size
-        self.letter = nn.Parameter(torch.empty(field.characters, char_dim))
+        self.unk, self.word_dropout, self.kernel_size = text.special.unk, word_dropout, kernel_size
+        self.letter = nn.Parameter(torch.empty(text.characters, char_dim))
         nn.init.normal_(self.letter)
         self.find = Linear(kernel_size * char_dim, filters)
         self.out = Linear(filters, dim, bias=False)
@@ -97,10 +97,11 @@ class CharCNN(Embedder):
         return x.with_data(x.data.masked_fill(dropped_BT, self.unk))
 
 
-def require_characters(field: Field) -> None:
-    """Raise ValueError for a field without character ids."""
-    if not field.characters:
+def require_characters(field: Field) -> TokenizedField:
+    """Return the text field; raise ValueError for a field without character ids."""
+    if not isinstance(field, TokenizedField) or not field.characters:
         raise ValueError(
             f"the field {field.name!r} has no character ids; set tokenizer: {{type: word, max_characters: 20}} in the data, "
             "or use the embedder token"
         )
+    return field

@@ -42,7 +42,7 @@ class CharNgrams(Embedder):
 
     Example:
         >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
-        >>> CharNgrams(4, Field("text", 20, characters=12), buckets=64)(x).data.shape
+        >>> CharNgrams(4, TextField("text", 20, characters=12), buckets=64)(x).data.shape
         torch.Size([1, 2, 4])
     """
 

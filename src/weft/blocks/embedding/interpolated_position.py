@@ -25,7 +25,7 @@ class InterpolatedPositionEmbedder(LearnedPositionEmbedder):
     Dosovitskiy et al. 2021 (ViT), section 3.2, https://arxiv.org/abs/2010.11929
 
     Example:
-        >>> field = Field("image", 4, kind="vector", max_length=10)  # 3 x 3 patches and a class token
+        >>> field = VectorField("image", 4, 10)  # 3 x 3 patches and a class token
         >>> InterpolatedPositionEmbedder(4, field).fitted(torch.ones(1 + 5 * 5, 4)).shape
         torch.Size([10, 4])
     """

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from weft.blocks.embedding.position import LearnedPositionEmbedder
 from weft.core.contracts import Embedder
-from weft.core.fields import Field
+from weft.core.fields import Field, ImageField, VectorField
 from weft.core.options import Count
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
@@ -32,7 +32,7 @@ class PatchEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> patch = PatchEmbedder(4, Field("image", 3, kind="image", max_length=8), size=4)
+        >>> patch = PatchEmbedder(4, ImageField("image", 3, 8, 8), size=4)
         >>> patch(Seq(torch.ones(2, 3, 8, 8))).data.shape
         torch.Size([2, 5, 4])
     """
@@ -49,16 +49,16 @@ class PatchEmbedder(Embedder):
         position: Build[Embedder] | None = LearnedPositionEmbedder,
     ):
         super().__init__(dim, field)
-        if field.kind != "image":
+        if not isinstance(field, ImageField):
             raise ValueError(f"the embedder patch needs images, but the field {field.name!r} is of type {field.kind}")
         self.number = patch_count(field, size)
-        self.size, self.shape = size, (field.vocab, field.max_length, field.max_length)
-        self.weight = nn.Parameter(torch.empty(dim, field.vocab, size, size))
+        self.size, self.shape = size, field.shape
+        self.weight = nn.Parameter(torch.empty(dim, field.channels, size, size))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.cls_token = nn.Parameter(torch.empty(dim)) if cls_token else None
-        patches = Field(field.name, dim, kind="vector", max_length=self.number + cls_token, space=field.space)
+        patches = VectorField(field.name, dim, self.number + cls_token)
         self.position = None if position is None else position(dim, patches)
-        nn.init.normal_(self.weight, std=(field.vocab * size * size) ** -0.5)
+        nn.init.normal_(self.weight, std=(field.channels * size * size) ** -0.5)
         if self.cls_token is not None:
             nn.init.normal_(self.cls_token)
 
@@ -74,14 +74,15 @@ class PatchEmbedder(Embedder):
         return patches if self.position is None else patches.with_data(x_BTD + self.position(patches).data)
 
 
-def patch_count(field: Field, size: int) -> int:
+def patch_count(field: ImageField, size: int) -> int:
     """Number of patches of ``size`` x ``size`` pixels in an image of the field."""
-    if field.max_length % size:
+    if field.height % size or field.width % size:
+        sides = " and ".join(map(str, dict.fromkeys((field.height, field.width))))
         raise ValueError(
-            f"images of {field.max_length} x {field.max_length} pixels are not divisible into patches of {size} x {size}; "
-            f"set size to a divisor of {field.max_length}"
+            f"images of {field.height} x {field.width} pixels are not divisible into patches of {size} x {size}; "
+            f"set size to a divisor of {sides}"
         )
-    return (field.max_length // size) ** 2
+    return (field.height // size) * (field.width // size)
 
 
 def patchify(image_BCHW: Tensor, size: int) -> Tensor:

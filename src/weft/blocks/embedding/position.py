@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from weft.blocks.embedding.lookup import lookup
 from weft.core.contracts import Embedder
-from weft.core.fields import Field, Special
+from weft.core.fields import Field
 from weft.core.options import Count, Natural, Positive
 from weft.core.registry import block
 from weft.core.seq import Seq
@@ -33,8 +33,8 @@ class SinusoidalPositionEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> SinusoidalPositionEmbedder(2, Field("text", 9))(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0, 0].tolist()
+        >>> from weft.core.fields import TextField
+        >>> SinusoidalPositionEmbedder(2, TextField("text", 9))(Seq(torch.zeros(1, 3, dtype=torch.long))).data[0, 0].tolist()
         [0.0, 1.0]
     """
 
@@ -72,15 +72,14 @@ class LearnedPositionEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> LearnedPositionEmbedder(4, Field("text", 9), length=8)(Seq(torch.zeros(1, 3, dtype=torch.long))).data.shape
+        >>> from weft.core.fields import TextField
+        >>> LearnedPositionEmbedder(4, TextField("text", 9), length=8)(Seq(torch.zeros(1, 3, dtype=torch.long))).data.shape
         torch.Size([1, 3, 4])
     """
 
     def __init__(self, dim: int, field: Field, *, length: Count | None = None, offset: Natural = 0):
         super().__init__(dim, field)
-        room = len(Special.NAMES) if field.kind == "text" else 0
-        self.length = field.max_length + room if length is None else length
+        self.length = field.positions if length is None else length
         self.offset = offset
         # Variance 1, like token embeddings: smaller position embeddings are dominated by them and learned late.
         self.weight = nn.Parameter(torch.empty(self.length + offset, dim))

@@ -36,9 +36,9 @@ class SumEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
+        >>> from weft.core.fields import TextField
         >>> from weft.blocks.embedding.position import SinusoidalPositionEmbedder
-        >>> embedder = SumEmbedder(4, Field("text", 9), parts=[TokenEmbedder, SinusoidalPositionEmbedder])
+        >>> embedder = SumEmbedder(4, TextField("text", 9), parts=[TokenEmbedder, SinusoidalPositionEmbedder])
         >>> embedder(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """

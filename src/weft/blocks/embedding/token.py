@@ -29,15 +29,15 @@ class TokenEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> TokenEmbedder(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> from weft.core.fields import TextField
+        >>> TokenEmbedder(4, TextField("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 
     def __init__(self, dim: int, field: Field, *, scale: Positive | None = None):
         super().__init__(dim, field)
         self.scale = dim**0.5 if scale is None else scale
-        self.weight = nn.Parameter(torch.empty(field.vocab, dim))
+        self.weight = nn.Parameter(torch.empty(field.outputs, dim))
         nn.init.normal_(self.weight, std=dim**-0.5)
 
     def forward(self, x: Seq) -> Seq:
@@ -62,9 +62,9 @@ class SharedTokenEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> shared = SharedTokenEmbedder(4, Field("target", 9))
-        >>> shared.share(TokenEmbedder(4, Field("source", 9)))
+        >>> from weft.core.fields import TextField
+        >>> shared = SharedTokenEmbedder(4, TextField("target", 9))
+        >>> shared.share(TokenEmbedder(4, TextField("source", 9)))
         >>> shared(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """

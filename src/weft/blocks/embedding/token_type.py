@@ -27,8 +27,8 @@ class TokenTypeEmbedder(Embedder):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import Field
-        >>> TokenTypeEmbedder(4, Field("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
+        >>> from weft.core.fields import TextField
+        >>> TokenTypeEmbedder(4, TextField("text", 9))(Seq(torch.tensor([[3, 8]]))).data.shape
         torch.Size([1, 2, 4])
     """
 

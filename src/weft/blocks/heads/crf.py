@@ -23,16 +23,16 @@ class CRF(LinearChain):
     https://arxiv.org/abs/1603.01360
 
     Example:
-        >>> crf = CRF(Field("tags", 2, kind="tags"))
+        >>> crf = CRF(TagsField("tags", 2))
         >>> crf.best(torch.tensor([[[0.0, 1.0], [2.0, 0.0]]]), torch.ones(1, 2).bool()).tolist()
         [[1, 0]]
     """
 
     def __init__(self, field: Field):
         super().__init__(field)
-        self.pair = nn.Parameter(torch.zeros(field.vocab, field.vocab))
-        self.first = nn.Parameter(torch.zeros(field.vocab))
-        self.last = nn.Parameter(torch.zeros(field.vocab))
+        self.pair = nn.Parameter(torch.zeros(field.outputs, field.outputs))
+        self.first = nn.Parameter(torch.zeros(field.outputs))
+        self.last = nn.Parameter(torch.zeros(field.outputs))
 
     def nll(self, score_BTC: Tensor, tag_BT: Tensor, mask_BT: Tensor) -> Tensor:
         score_BTC = score_BTC.float() if score_BTC.dtype in (torch.bfloat16, torch.float16) else score_BTC

@@ -48,7 +48,7 @@ class FeatureHead(Head):
 
     def __init__(self, dim: int, field: Field, embedder: Embedder | None):
         super().__init__(dim, field, embedder)
-        self.vocab = field.vocab
+        self.vocab = field.outputs
 
     @abstractmethod
     def features(self, x_ND: Tensor) -> Tensor:

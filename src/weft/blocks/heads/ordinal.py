@@ -10,7 +10,7 @@ from weft.blocks.dropout import DropoutLayer
 from weft.blocks.heads.nll import FeatureHead
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder
-from weft.core.fields import Field
+from weft.core.fields import Field, SpanField
 from weft.core.options import Dropout
 from weft.core.registry import block
 
@@ -30,21 +30,21 @@ class OrdinalHead(FeatureHead):
         dropout: Dropout probability of the hidden state.
 
     Example:
-        >>> head = OrdinalHead(4, Field("label", 5, kind="label"), None)
+        >>> head = OrdinalHead(4, LabelField("label", 5), None)
         >>> round(head(torch.ones(2, 4)).exp().sum(1)[0].item(), 4)
         1.0
     """
 
     def __init__(self, dim: int, field: Field, embedder: Embedder | None, *, dropout: Dropout = 0.0):
         super().__init__(dim, field, embedder)
-        if field.vocab < 2:
-            raise ValueError(f"the head ordinal needs at least 2 classes, but the field {field.name!r} has {field.vocab}")
-        if field.kind == "span":
+        if field.outputs < 2:
+            raise ValueError(f"the head ordinal needs at least 2 classes, but the field {field.name!r} has {field.outputs}")
+        if isinstance(field, SpanField):
             raise ValueError(f"the head ordinal needs ordered classes, but the field {field.name!r} is a span; use classifier")
         self.drop = DropoutLayer(dropout)
         self.score = Linear(dim, 1, bias=False)
-        self.first = nn.Parameter(torch.full((1,), 1 - field.vocab / 2))
-        self.gaps = nn.Parameter(torch.full((field.vocab - 2,), 0.5413))  # softplus(0.5413) = 1: thresholds around 0, 1 apart
+        self.first = nn.Parameter(torch.full((1,), 1 - field.outputs / 2))
+        self.gaps = nn.Parameter(torch.full((field.outputs - 2,), 0.5413))  # softplus(0.5413) = 1: thresholds around 0, 1 apart
 
     def thresholds(self) -> Tensor:
         """The V - 1 thresholds, increasing."""

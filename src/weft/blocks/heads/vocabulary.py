@@ -36,7 +36,7 @@ class TiedHead(FeatureHead):
     Example:
         >>> import torch
         >>> from weft.blocks.embedding.token import TokenEmbedder
-        >>> field = Field("text", 9)
+        >>> field = TextField("text", 9)
         >>> TiedHead(4, field, TokenEmbedder(4, field))(torch.ones(2, 4)).shape
         torch.Size([2, 9])
     """
@@ -55,14 +55,14 @@ class TiedHead(FeatureHead):
         if embedder is None:
             raise ValueError("a tied head needs an embedder to share weights with, but this structure passes none; use untied")
         rows, size = embedder.table().shape
-        if rows != field.vocab or (size != dim and transform is None):
-            fix = "use untied" if rows != field.vocab else "set transform, or use untied"
-            raise ValueError(f"a head of {field.vocab} x {dim} cannot be tied to an embedding matrix of {rows} x {size}; {fix}")
+        if rows != field.outputs or (size != dim and transform is None):
+            fix = "use untied" if rows != field.outputs else "set transform, or use untied"
+            raise ValueError(f"a head of {field.outputs} x {dim} cannot be tied to an embedding matrix of {rows} x {size}; {fix}")
         self.transform = None if transform is None else transform(dim, size)
         # In a tuple, so that the embedder is not registered (and saved) again as a submodule of the head.
         self._tie = (embedder,)
         self.scale = dim**-0.25 if scale is None else scale
-        self.bias = nn.Parameter(torch.zeros(field.vocab)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(field.outputs)) if bias else None
 
     def features(self, x_ND: Tensor) -> Tensor:
         return x_ND if self.transform is None else self.transform(x_ND)
@@ -84,7 +84,7 @@ class UntiedHead(FeatureHead):
 
     Example:
         >>> import torch
-        >>> UntiedHead(4, Field("text", 9), None)(torch.ones(2, 4)).shape
+        >>> UntiedHead(4, TextField("text", 9), None)(torch.ones(2, 4)).shape
         torch.Size([2, 9])
     """
 
@@ -104,7 +104,7 @@ class UntiedHead(FeatureHead):
                 f"embedding_dim is {embedding_dim}, but dim is {dim} and there is no transform; set transform, such as dense"
             )
         self.transform = None if transform is None else transform(dim, embedding_dim or dim)
-        self.out = Linear(embedding_dim or dim, field.vocab, bias)
+        self.out = Linear(embedding_dim or dim, field.outputs, bias)
 
     def features(self, x_ND: Tensor) -> Tensor:
         return x_ND if self.transform is None else self.transform(x_ND)
@@ -127,7 +127,7 @@ class ClassifierHead(FeatureHead):
 
     Example:
         >>> import torch
-        >>> ClassifierHead(4, Field("label", 2, kind="label"), None, hidden=8)(torch.ones(3, 4)).shape
+        >>> ClassifierHead(4, LabelField("label", 2), None, hidden=8)(torch.ones(3, 4)).shape
         torch.Size([3, 2])
     """
 
@@ -146,7 +146,7 @@ class ClassifierHead(FeatureHead):
         self.drop = DropoutLayer(dropout)
         self.hidden = None if hidden is None else Linear(dim, hidden)
         self.activation = None if hidden is None else activation()
-        self.out = Linear(dim if hidden is None else hidden, field.vocab, bias)
+        self.out = Linear(dim if hidden is None else hidden, field.outputs, bias)
 
     def features(self, x_ND: Tensor) -> Tensor:
         x_ND = self.drop(x_ND)

@@ -51,5 +51,5 @@ def _check_generator(trained: TrainedRun, run: Path) -> None:
     if "Decodes" not in capabilities(trained):
         raise ValueError(f"{run} does not generate text; it supports {', '.join(commands_for(trained))}")
     if getattr(trained.model, "class_conditional", False):
-        labels = ", ".join(trained.codec.info["label"].labels)
+        labels = ", ".join(trained.classes)
         raise ValueError(f"{run} is class-conditional ({labels}); it supports {', '.join(commands_for(trained))}")

@@ -173,7 +173,9 @@ def _write(trained: TrainedRun, file: Path | None, source: ReadsInputs | None, o
 
 
 def _print(trained: TrainedRun, rows: _Counted, as_json: bool) -> None:
-    several = {name for name, field in trained.codec.info.fields.items() if field.kind == "texts"}
+    from weft.core.fields import TextsField
+
+    several = {field.name for field in trained.codec.info.of_kind(TextsField)}
     for row, answer in rows:
         if not row.cells and not row.problem:
             continue

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from weft.core.example import Example
-from weft.core.fields import Frame, Info, Special
+from weft.core.fields import Frame, Info, Special, TokenizedField
 from weft.core.outputs import SpanPrediction
 from weft.core.registry import identity, name_of, option_parameters, slot
 
@@ -135,19 +135,24 @@ class Codec:
     info: Info
     tokenizers: dict[str, Tokenizer]
 
+    def tokenized(self, field: str) -> TokenizedField:
+        """The field of this name; raises ValueError if no tokenizer encodes it."""
+        return self.info.expect(field, TokenizedField, "use a field of texts")
+
     def encode(self, field: str, text: str) -> np.ndarray:
-        return np.array(self.tokenizers[self.info[field].space].encode(text), np.int64)
+        return np.array(self.tokenizers[self.tokenized(field).space].encode(text), np.int64)
 
     def decode(self, field: str, ids: Sequence[int]) -> str:
         """The text of these ids, without sentinels."""
-        end = self.info[field].vocab - self.info[field].sentinel_count
-        return self.tokenizers[self.info[field].space].decode([i for i in ids if i < end])
+        text = self.tokenized(field)
+        end = text.vocab - text.sentinel_count
+        return self.tokenizers[text.space].decode([i for i in ids if i < end])
 
     def excerpt(self, span: SpanPrediction, text: str) -> str:
         """The predicted span of the text, stripped; empty where no answer was predicted."""
         if span.first < 0:
             return ""
-        offsets = self.tokenizers[self.info[span.of].space].offsets(text)
+        offsets = self.tokenizers[self.tokenized(span.of).space].offsets(text)
         return text[offsets[span.first][0] : offsets[span.last][1]].strip()
 
 

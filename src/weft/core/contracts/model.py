@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from weft.core.batch import Batch
 from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head
 from weft.core.contracts.parts import LinearChain
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.masks import Causal, Full, Mask
 from weft.core.registry import slot
 from weft.core.seq import Decoded, Memory, Seq, State
@@ -66,7 +66,7 @@ class Decodes(ABC):
     implemented here.
     """
 
-    target: Field
+    target: TextField
     decoder: Decoder
     head: Head
 
@@ -217,7 +217,7 @@ class DetectsReplaced:
     discriminator: Head | None
 
 
-REPLACED = Field("replaced", 1, kind="label", space="replaced", labels=("replaced",))
+REPLACED = LabelField("replaced", 1, labels=("replaced",))
 """The field that a replaced-token discriminator predicts."""
 
 
@@ -232,7 +232,7 @@ class ScoresChoices(ABC):
         """N x D."""
 
 
-CHOICE = Field("choice", 1, kind="label", space="choice", labels=("right",))
+CHOICE = LabelField("choice", 1, labels=("right",))
 """The field that a multiple-choice head predicts."""
 
 

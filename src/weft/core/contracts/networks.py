@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from weft.core.contracts.seq_module import SeqModule
-from weft.core.fields import Field
+from weft.core.fields import Field, ImageField, TokenizedField
 from weft.core.masks import Causal, Full, Mask, check_mask
 from weft.core.registry import slot
 from weft.core.seq import KV, Decoded, Memory, Seq, State
@@ -26,8 +26,8 @@ class Embedder(SeqModule, ABC):
 
     def __init__(self, dim: int, field: Field):
         super().__init__()
-        self.space = field.space
-        if field.kind == "image" and not self.images:
+        self.space = field.space if isinstance(field, TokenizedField) else field.name
+        if isinstance(field, ImageField) and not self.images:
             raise ValueError(f"{type(self).__name__} cannot embed the image field {field.name!r}; use the embedder patch")
 
     @abstractmethod

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts.model import Structure
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.loss import Loss
 from weft.core.registry import slot
 
@@ -54,11 +54,11 @@ class Noise(ABC):
     def __init__(self):
         pass
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         """Raise ValueError where the vocabulary lacks ids (masks, sentinels) that the longest text may need."""
 
     @abstractmethod
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         """The corrupted input and its target."""
 
 

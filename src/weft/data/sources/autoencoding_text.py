@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from weft.core.contracts import Codec, Tokenizer
+from weft.core.fields import LabelField, Values
 from weft.core.io import list_files
 from weft.core.options import Count, Fraction, Natural
 from weft.core.registry import Build, block
-from weft.data.encoding import Values, encode, longest, rows_of
+from weft.data.encoding import encode, rows_of
 from weft.data.holdout import HeldOut, HoldOut, fraction_for_all_classes
 from weft.data.ledger import LONG, REPEATED, SEVERAL, SHORT, WORDS_LOST, Ledger
 from weft.data.prepared import PreparedDataset
@@ -121,7 +122,7 @@ class AutoencodingText(TextSource):
 
     def target_fields(self) -> dict[str, TargetSpec]:
         known = self.classes if isinstance(self.paths["train"], dict) else None
-        return {"label": TargetSpec("label", known)} if known or self.label is not None else {}
+        return {"label": TargetSpec(LabelField, known)} if known or self.label is not None else {}
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         return source_and_target_tokenizers(self.tokenizer, self.target_tokenizer)
@@ -231,7 +232,7 @@ class AutoencodingText(TextSource):
 
     def validate_split(self, name: str, rows: PreparedDataset) -> None:
         """Require examples of every class; only a test split without class files may lack some."""
-        paths, labels = self.paths[name], rows.info["label"].labels if self.target_fields() else ()
+        paths, labels = self.paths[name], rows.info.expect("label", LabelField).labels if self.target_fields() else ()
         if name == "test" and not isinstance(paths, dict):
             return
         present = set(rows.numbers("label").tolist()) if labels else set()
@@ -282,7 +283,7 @@ class AutoencodingText(TextSource):
 
 
 def _fits(codec: Codec, values: Values) -> bool:
-    return all(longest(values, field) <= field.max_length for field in codec.info.texts())
+    return all(field.longest(values) <= field.max_length for field in codec.info.texts())
 
 
 def _word_ends(text: str) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
-from weft.core.fields import Field, Info, Special
+from weft.core.fields import Info, Special, TextField
 from weft.core.options import Count, Natural
 from weft.core.registry import block
 from weft.core.seeding import key
@@ -71,8 +71,10 @@ class Dates(Data):
     def declare(self) -> Info:
         """Exact: alphabet and maximum length follow from the formats."""
         vocab = len(Special.NAMES) + len(alphabet())
-        source = Field("source", vocab, max_length=max(f.max_length() for f in self.formats), space="characters")
-        return Info({"source": source, "target": Field("target", vocab, max_length=10, space="characters")}, "target", "dates")
+        source = TextField("source", vocab, max_length=max(f.max_length() for f in self.formats), space="characters")
+        return Info(
+            {"source": source, "target": TextField("target", vocab, max_length=10, space="characters")}, "target", "dates"
+        )
 
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"characters": Character(vocab_size=len(Special.NAMES) + len(alphabet()))}

@@ -11,13 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from weft.core.contracts import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
-from weft.core.fields import Field, Info
+from weft.core.fields import ImageField, Info, LabelField, read_image
 from weft.core.options import Count, File, Fraction
 from weft.core.registry import block, name_of
 from weft.core.seeding import key
 from weft.data.cache import entry, key_of
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.image import read_image
 from weft.data.sources.labeled_text import check_labels
 from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, TableFormat, check_delimiter, table_layout, tables
 from weft.data.sources.text_source import SPLITS, select_splits
@@ -36,10 +35,10 @@ class LabeledImages(Data):
     """Images with a class each: a table of file names and labels.
 
     The table is TSV, CSV or JSON, by file suffix; file names are relative to its folder. Images are PNG, JPEG, GIF, BMP,
-    WebP, TIFF or PPM files of at most 67 million pixels; they are read on demand (with the package Pillow), resized to a square
+    WebP, TIFF or PPM files of at most 67 million pixels; they are read on demand (with the package Pillow), resized (not cropped)
     and scaled to [-1, 1], as ViT expects: 8-bit values from [0, 255], wider integers from [0, 65535], floats from [0, 1]. All
     images are decoded once before training, so that a missing or damaged one is an error with the line of the table; this is
-    remembered until a file changes. An image counts as ``size`` tokens of a batch. Fields: ``image`` and ``label``.
+    remembered until a file changes. An image counts as ``size`` tokens of a batch (the larger one). Fields: ``image`` and ``label``.
 
     Args:
         train: A table.
@@ -51,15 +50,15 @@ class LabeledImages(Data):
         image: Column of file names; None = the first with a usual name (image, file, path, ...).
         label: Column of labels; None = the first with a usual name (label, class, category, ...).
         labels: Class names in the order of their ids; None = those of the training file, sorted.
-        size: Height and width in pixels after resizing.
+        size: Height and width in pixels after resizing: one number for squares, or two.
         channels: 3 = RGB; 1 = grayscale.
         validation_fraction: Fraction of the training rows held out where ``valid`` is None; 0 = no validation.
         encoding: Encoding of the files, by its name in Python: utf-8, latin-1, cp1252, utf-16, gb18030, ...
 
     Example:
         >>> data = LabeledImages(train="flowers.tsv", labels=("rose", "tulip"), size=32)
-        >>> data.declare()["image"].max_length, data.declare()["label"].vocab
-        (32, 2)
+        >>> data.declare()["image"].shape, data.declare()["label"].classes
+        ((3, 32, 32), 2)
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class LabeledImages(Data):
         image: str | None = None,
         label: str | None = None,
         labels: tuple[str, ...] | None = None,
-        size: Count = 224,
+        size: Count | tuple[Count, Count] = 224,
         channels: Literal[1, 3] = 3,
         validation_fraction: Fraction = 0.05,
         encoding: str = "utf-8",
@@ -87,6 +86,7 @@ class LabeledImages(Data):
         self.column_names = None if column_names is None else tuple(column_names)
         self.image, self.label, self.labels = image, label, None if labels is None else tuple(labels)
         self.size, self.channels, self.validation_fraction = size, channels, validation_fraction
+        self.shape = (size, size) if isinstance(size, int) else (size[0], size[1])
 
     def declare(self) -> Info:
         return self._info(self.labels or ())
@@ -109,14 +109,15 @@ class LabeledImages(Data):
             if len(found) < 2:
                 raise ValueError(f"{self.paths['train']}: {len(found)} class found; at least two are needed")
             codec = Codec(self._info(found), {})
+        image = codec.info.expect("image", ImageField)
         datasets: dict[str, Dataset] = {}
         ledger: dict[str, Any] = {}
         for name in wanted:
             rows = self._rows(name)
             if not rows:
                 raise ValueError(f"{self.paths[name] or self.paths['train']}: no row left for {name}; change validation_fraction")
-            datasets[name] = ImageDataset(rows, codec.info["image"], codec.info["label"])
-            _decode_all(rows, codec.info["image"], progress)
+            datasets[name] = ImageDataset(rows, image, codec.info.expect("label", LabelField))
+            _decode_all(rows, image, progress)
             ledger[name] = {"rows": len(rows), **Counter(f"class {row['label']}" for row in rows)}
         return Corpus(codec, datasets, ledger)
 
@@ -146,8 +147,8 @@ class LabeledImages(Data):
             return False
 
     def _info(self, labels: tuple[str, ...]) -> Info:
-        image = Field("image", self.channels, kind="image", max_length=self.size, space="image")
-        label = Field("label", max(2, len(labels)), kind="label", max_length=1, space="label", labels=labels)
+        image = ImageField("image", self.channels, *self.shape)
+        label = LabelField.declare("label", labels, "")
         return Info({"image": image, "label": label}, target="image", data=name_of(type(self)))
 
     def _rows(self, split: str) -> list[dict[str, str]]:
@@ -175,12 +176,12 @@ class LabeledImages(Data):
         return rows
 
 
-def _decode_all(rows: Sequence[Mapping[str, str]], image: Field, progress: ProgressCallback | None) -> None:
+def _decode_all(rows: Sequence[Mapping[str, str]], image: ImageField, progress: ProgressCallback | None) -> None:
     """Raise ValueError with the line of the first image that cannot be decoded."""
     stats = [Path(row["image"]).stat() for row in rows]
     seen = [[row["image"], stat.st_size, stat.st_mtime_ns] for row, stat in zip(rows, stats, strict=True)]
     done, total = 0, sum(stat.st_size for stat in stats)
-    with entry(key_of("decoded images", image.vocab, image.max_length, seen)) as folder:
+    with entry(key_of("decoded images", image.shape, seen)) as folder:
         if (folder / _DECODED).exists():
             return
         with ThreadPoolExecutor(_DECODERS) as pool:
@@ -194,7 +195,7 @@ def _decode_all(rows: Sequence[Mapping[str, str]], image: Field, progress: Progr
         (folder / _DECODED).touch()
 
 
-def _problem(row: Mapping[str, str], image: Field) -> str:
+def _problem(row: Mapping[str, str], image: ImageField) -> str:
     try:
         read_image(row["image"], image)
     except ValueError as error:
@@ -211,14 +212,14 @@ class ImageDataset:
         label: The label field, with the class names.
     """
 
-    def __init__(self, rows: Sequence[Mapping[str, str]], image: Field, label: Field):
-        indices = {name: index for index, name in enumerate(label.labels)}
+    def __init__(self, rows: Sequence[Mapping[str, str]], image: ImageField, label: LabelField):
+        indices = label.ids()
         for row in rows:
             if row["label"] not in indices:
                 raise ValueError(f"{row['where']}: unknown class {row['label']!r}; known classes: {', '.join(label.labels)}")
         self.rows, self.field = list(rows), image
         self.classes = [indices[row["label"]] for row in rows]
-        self.lengths: Mapping[str, np.ndarray] = {image.name: np.full(len(rows), image.max_length)}
+        self.lengths: Mapping[str, np.ndarray] = {image.name: np.full(len(rows), image.cost)}
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
+from weft.core.fields import Field, LabelField, LabelsField, NumberField
 from weft.core.options import Count, Fraction, Natural, OptionError
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
@@ -21,7 +22,7 @@ from weft.data.tokenizers.bpe import BPE
 TEXT = ("text", "sentence", "review", "content", "document", "body")
 LABEL = ("label", "labels", "class", "category", "target", "score", "rating")
 """Usual column names."""
-FIELD_KINDS = {"single": "label", "multiple": "labels", "number": "number"}
+LABEL_TYPES: dict[str, type[Field]] = {"single": LabelField, "multiple": LabelsField, "number": NumberField}
 """The field kind of each ``label_type``."""
 _FASTTEXT = re.compile(r"(?:^|(?<=\s))__label__(\S+)\s*")
 _BLANKS = re.compile(r"[ \t]+")
@@ -123,7 +124,7 @@ class LabeledText(TextSource):
 
     def target_fields(self) -> dict[str, TargetSpec]:
         known = self.classes if self.labels is None and isinstance(self.paths["train"], dict) else self.labels
-        return {"label": TargetSpec(FIELD_KINDS[self.label_type], known)}
+        return {"label": TargetSpec(LABEL_TYPES[self.label_type], known)}
 
     def files(self, paths: ClassFiles) -> list[list[str]]:
         return files_by_class(paths, self.classes)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from weft.core.contracts import Tokenizer
 from weft.core.example import CHOICE_LABELS
+from weft.core.fields import LabelField
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
@@ -121,7 +122,7 @@ class MultipleChoice(TextSource):
         return "\t".join([cells["question"], *sorted(cells["choices"].split("\t"))])
 
     def target_fields(self) -> dict[str, TargetSpec]:
-        return {"label": TargetSpec("label", CHOICE_LABELS)}
+        return {"label": TargetSpec(LabelField, CHOICE_LABELS)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         return self._parsed(cursors, self._cells)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.core.contracts import Tokenizer
+from weft.core.fields import SpanField
+from weft.core.fields.span import START
 from weft.core.io import InvalidJSON, parse_json
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.core.text_stream import data_suffix
-from weft.data.encoding import START
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, check_delimiter, lone_surrogate, table, table_layout
@@ -63,7 +64,7 @@ class QuestionAnswering(TextSource):
 
     Example:
         >>> info = QuestionAnswering(train="train-v2.0.json").declare()
-        >>> list(info.fields), info["answer"].kind, info["answer"].space
+        >>> list(info.fields), info["answer"].kind, info["answer"].of
         (['question', 'context', 'answer'], 'span', 'context')
     """
 
@@ -103,7 +104,7 @@ class QuestionAnswering(TextSource):
         return {"question": "text", "context": "text"}
 
     def target_fields(self) -> dict[str, TargetSpec]:
-        return {"answer": TargetSpec("span", over="context")}
+        return {"answer": TargetSpec(SpanField, over="context")}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         answers = {"answer": ColumnSpec(self.answer, ANSWER), START: ColumnSpec(self.start, STARTS)}

@@ -10,7 +10,7 @@ from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
-from weft.data.sources.labeled_text import FIELD_KINDS
+from weft.data.sources.labeled_text import LABEL_TYPES
 from weft.data.sources.parsing import ColumnSpec, ParsedRow, check_delimiter, tables
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
@@ -104,7 +104,7 @@ class SentencePairs(TextSource):
         return {"first": "text", "second": "text"}
 
     def target_fields(self) -> dict[str, TargetSpec]:
-        return {"label": TargetSpec(FIELD_KINDS[self.label_type], self.labels)}
+        return {"label": TargetSpec(LABEL_TYPES[self.label_type], self.labels)}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         return self._stripped(cursors, {"label": ColumnSpec(self.label, LABEL), **self.group_column()})

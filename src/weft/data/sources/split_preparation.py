@@ -9,23 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.core.contracts import Codec, ProgressCallback
-from weft.core.fields import Field
-from weft.data.encoding import (
-    Columns,
-    Values,
-    columns_from,
-    cut_cells,
-    encode,
-    longest,
-    rows_of,
-    spans_of,
-    split,
-    tags_of,
-    truncate,
-)
+from weft.core.fields import Columns, SpanField, TextField, TokenizedField, Values
+from weft.core.ragged_array import RaggedArray
+from weft.data.encoding import columns_from, cut_cells, encode, rows_of, truncate
 from weft.data.ledger import BEYOND, WIDENED, WITHOUT, WORDS_LOST, Ledger
 from weft.data.prepared import DatasetWriter
-from weft.data.ragged_array import RaggedArray
 from weft.data.sources.parsing import ParsedRow
 from weft.data.sources.training_scan import PROGRESS_ROWS, explain_no_rows, flatten
 from weft.data.tokenizers.word_cache import WordCache
@@ -107,7 +95,7 @@ class _BatchEncoder:
             return
         info, counts = self.codec.info, self.ledger.counts
         long: dict[int, ParsedRow] = {}
-        if self.source.on_overflow == "truncate" and not any(tags_of(info, f) or spans_of(info, f) for f in info.tokenized()):
+        if self.source.on_overflow == "truncate" and not any(map(info.annotations, info.tokenized())):
             short = [row._replace(cells=cut_cells(info, row.cells)) for row in rows]
             long = {id(new): row for row, new in zip(rows, short, strict=True) if new.cells is not row.cells}
             rows = short
@@ -118,8 +106,8 @@ class _BatchEncoder:
         raws: list[Any] = [long.get(id(row), row).cells for row in rows]
         self._count_spans(columns)
         cut = [values for row, values in zip(rows, rows_of(columns) if long else [], strict=False) if id(row) in long]
-        counts["truncated rows"] += sum(all(longest(values, f) <= f.max_length for f in info.tokenized()) for values in cut)
-        if any(_token_counts(columns, field).max(initial=0) > field.max_length for field in info.tokenized()):
+        counts["truncated rows"] += sum(all(f.longest(values) <= f.max_length for f in info.tokenized()) for values in cut)
+        if any(field.token_counts(columns).max(initial=0) > field.max_length for field in info.tokenized()):
             fitted = [
                 piece
                 for row, values in zip(rows, rows_of(columns), strict=True)
@@ -161,12 +149,11 @@ class _BatchEncoder:
         self.ledger.check(row, decoded)
 
     def _count_spans(self, columns: Columns) -> None:
-        for field in self.codec.info.fields.values():
-            if field.kind == "span":
-                spans = columns[field.name]
-                assert isinstance(spans, RaggedArray)
-                self.ledger.counts[WITHOUT] += int(np.count_nonzero(spans.sizes == 0))
-                self.ledger.counts[WIDENED] += int(np.count_nonzero(columns[f"{field.name}/widened"]))
+        for field in self.codec.info.of_kind(SpanField):
+            spans = columns[field.name]
+            assert isinstance(spans, RaggedArray)
+            self.ledger.counts[WITHOUT] += int(np.count_nonzero(spans.sizes == 0))
+            self.ledger.counts[WIDENED] += int(np.count_nonzero(columns[f"{field.name}/widened"]))
 
 
 def fit_row(
@@ -182,45 +169,38 @@ def fit_row(
         on_overflow: ``error``, ``truncate`` or ``split``.
     """
     info = codec.info
-    field = next((f for f in info.tokenized() if longest(values, f) > f.max_length), None)
+    field = next((f for f in info.tokenized() if f.longest(values) > f.max_length), None)
     if field is None:
         return [(values, dict(row.cells))]
     if on_overflow == "error":
         raise ValueError(
-            f"{row.where}: {field.name} has {longest(values, field)} tokens, more than max_length {field.max_length}; raise "
+            f"{row.where}: {field.name} has {field.longest(values)} tokens, more than max_length {field.max_length}; raise "
             "max_length, shorten the row, or set on_overflow: truncate"
         )
-    if on_overflow == "split":
+    if on_overflow == "split" and isinstance(field, TextField):
         ledger.counts["split rows"] += 1
-        pieces, lost = split(info, values, field)
+        pieces, lost = field.split(info, values)
     else:
         truncated, lost = truncate(info, values)
         pieces = [truncated]
     if lost:
         ledger.counts["truncated rows"] += 1
         ledger.counts["tokens lost"] += lost
-        for name in (f.name for f in info.fields.values() if f.kind == "span"):
+        for name in (f.name for f in info.of_kind(SpanField)):
             ledger.counts[BEYOND] += len(values[name]) > 0 and not any(len(piece[name]) for piece in pieces)
     return list(zip(pieces, _raw_cells(codec, row, field, pieces), strict=True))
 
 
-def _raw_cells(codec: Codec, row: ParsedRow, field: Field, pieces: list[Values]) -> Iterator[dict[str, str]]:
+def _raw_cells(codec: Codec, row: ParsedRow, field: TokenizedField, pieces: list[Values]) -> Iterator[dict[str, str]]:
     """The raw cells of each piece. A truncated text keeps its full raw text: it is the request, or the reference."""
-    if not field.words:
+    if not isinstance(field, TextField) or not field.words:
         for piece in pieces:
             cut = {field.name: codec.decode(field.name, piece[field.name].tolist())} if len(pieces) > 1 else {}
             yield {**row.cells, **cut}
         return
     first = 0
-    columns = {name: row.cells[name].split(" ") for name in (field.name, *tags_of(codec.info, field))}
+    columns = {name: row.cells[name].split(" ") for name in (field.name, *(tags.name for tags in codec.info.tags_of(field)))}
     for piece in pieces:
         last = first + len(piece[f"{field.name}/words"])
         yield {**row.cells, **{name: " ".join(cells[first:last]) for name, cells in columns.items()}}
         first = last
-
-
-def _token_counts(columns: Columns, field: Field) -> np.ndarray:
-    """Number of tokens of each text."""
-    column = columns[field.name if field.kind == "text" else f"{field.name}/sizes"]
-    assert isinstance(column, RaggedArray)
-    return column.sizes if field.kind == "text" else column.flat

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 from weft.core.contracts import Tokenizer
+from weft.core.fields import TagsField
 from weft.core.options import Count, File, Fraction, Natural
 from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
@@ -92,7 +93,7 @@ class TaggedText(TextSource):
         self.word_column, self.tag_column, self.comments, self.scheme = word_column, tag_column, comments, scheme
 
     def target_fields(self) -> dict[str, TargetSpec]:
-        return {"tags": TargetSpec("tags", over="text")}
+        return {"tags": TargetSpec(TagsField, over="text")}
 
     def rows(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         (cursor,) = cursors

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
-from weft.core.fields import Field, Info, pack_continuations
+from weft.core.fields import Field, Info, TextField, Values, pack_continuations
 from weft.core.io import list_files, read_json, write_json
 from weft.core.options import OptionError
 from weft.core.registry import Build, name_of, option_parameters
 from weft.core.text_stream import check_encoding
 from weft.data import cache, fingerprints, prepared
-from weft.data.encoding import Values
 from weft.data.holdout import HoldOut
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
@@ -229,10 +228,9 @@ class TextSource(Data):
         fields: dict[str, Field] = {}
         for name, space in self.text_fields().items():
             tokenizer = tokenizers[space]
-            fields[name] = Field(
+            text = TextField(
                 name,
                 sizes[space],
-                kind="texts" if name in self.list_fields else "text",
                 max_length=self.max_length,
                 space=space,
                 special=tokenizer.special,
@@ -245,10 +243,9 @@ class TextSource(Data):
                 sentinel_count=tokenizer.sentinel_count,
                 decoder_start=tokenizer.decoder_start,
             )
+            fields[name] = text.several(name) if name in self.list_fields else text
         for name, target in self.target_fields().items():
-            classes = tuple(labels[name])
-            size = 1 if target.kind == "number" else max(2, len(classes))
-            fields[name] = Field(name, size, kind=target.kind, max_length=1, space=target.over or name, labels=classes)
+            fields[name] = target.kind.declare(name, labels[name], target.over)
         return Info(fields, target=self.generated_field, data=name_of(type(self)), hints=self.hints)
 
     # -------------------------------------------------------------------------------------------------------- cached steps
@@ -335,7 +332,7 @@ class TextSource(Data):
     def _well_formed(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[ParsedRow]:
         """Yield rows with text and targets; reject malformed ones and count empty ones."""
         counts, texts = ledger.counts, list(dict.fromkeys([*self.text_fields(), self.key_field]))
-        needed = [name for name, target in self.target_fields().items() if target.kind not in ("labels", "span")]
+        needed = [name for name, target in self.target_fields().items() if not target.kind.may_be_empty]
         for row in self.rows(cursors):
             counts["rows read"] += 1
             cells, problem = row.cells, row.problem

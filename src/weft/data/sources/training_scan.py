@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.core.contracts import ProgressCallback, Tokenizer
+from weft.core.fields import ClassField, Field
 from weft.core.io import parse_json
 from weft.data.holdout import HeldOut, HoldOut, hold_out_hashes, hold_out_units
 from weft.data.ledger import LONG, SHORT, Ledger
@@ -29,7 +30,6 @@ PROGRESS_ROWS = 8192
 """Rows between two progress reports."""
 GROUP = "group"
 """The cell with the value of the group column, where rows are held out by group."""
-_WITHOUT_CLASSES = ("number", "span")
 _GOLDEN_RATIO = 0x9E3779B97F4A7C15
 _EMPTY_HASH = hashlib.blake2b(digest_size=8)
 
@@ -39,14 +39,19 @@ class TargetSpec:
     """A field to predict.
 
     Args:
-        kind: The kind of the field (see ``Field``).
+        kind: The class of the field (see ``weft.core.fields``).
         labels: Class names in the order of their ids; None = collected from the training files.
         over: The text field that tags or spans refer to.
     """
 
-    kind: str
+    kind: type[Field]
     labels: tuple[str, ...] | None = None
     over: str = ""
+
+    @property
+    def class_kind(self) -> type[ClassField] | None:
+        """The class of a field with classes; None for others."""
+        return self.kind if issubclass(self.kind, ClassField) else None
 
 
 @dataclass
@@ -132,8 +137,8 @@ def scan_training_files(
                 if spec.stratify:
                     classes.append(row.cells[next(iter(targets))])
             for name, target in targets.items():
-                if target.kind not in _WITHOUT_CLASSES:
-                    found[name].update(dict.fromkeys(_class_names(target.kind, row.cells[name])))
+                if target.class_kind is not None:
+                    found[name].update(dict.fromkeys(target.class_kind.class_names(row.cells[name])))
             writer.add(index, row, row_hash)
             if index % PROGRESS_ROWS == 0:
                 progress("scanning the training files", sum(cursor.read() for cursor in cursors), total)
@@ -186,21 +191,14 @@ def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, progr
 
 
 def _labels(target: TargetSpec, found: Iterable[str], files: list[list[str]]) -> list[str]:
-    if target.labels is not None or target.kind in _WITHOUT_CLASSES:
+    if target.labels is not None or target.class_kind is None:
         return list(target.labels or ())
     labels = sort_labels(found)
     if len(labels) < 2:
         shown = ", ".join(flatten(files)[:3])
-        raise ValueError(
-            f"{shown}: every row has the {target.kind.rstrip('s')} {', '.join(labels)!r}; at least two classes are needed"
-        )
+        noun = target.class_kind.noun
+        raise ValueError(f"{shown}: every row has the {noun} {', '.join(labels)!r}; at least two classes are needed")
     return labels
-
-
-def _class_names(kind: str, cell: str) -> list[str]:
-    if not cell:
-        return []
-    return cell.split("\t") if kind == "labels" else cell.split(" ") if kind == "tags" else [cell]
 
 
 def sort_labels(labels: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from itertools import repeat
 import numpy as np
 
 from weft.core.contracts import Tokenizer
-from weft.data.ragged_array import RaggedArray
+from weft.core.ragged_array import RaggedArray
 from weft.data.tokenizers.bpe import BPE
 from weft.data.tokenizers.byte_bpe import ByteBPE
 from weft.data.tokenizers.unigram import Unigram

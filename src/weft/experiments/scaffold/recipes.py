@@ -11,6 +11,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
+from weft.core.fields import TextField
 from weft.core.io import list_files
 from weft.data.sources.cursor import Cursor
 from weft.experiments.scaffold.detected_data import DetectedData, Paths, files_of, yaml_string
@@ -147,7 +148,9 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
     masked = detected.task == "plain-text" and published.task != "generation"
     task = _TASKS["masked-lm" if masked else detected.task]
     _require_compatible(detected, published, task.tuning)
-    positions = published.family.field(published.config).max_length - 8
+    text = published.family.field(published.config)
+    assert isinstance(text, TextField)  # a model that is compatible with texts
+    positions = text.max_length - 8
     windows = detected.source == "question-answering" and positions >= _MIN_WINDOW
     per_text = positions // 2 if detected.source in _TEXTS_TOGETHER else positions
     window = f"{{type: span, window: {min(384, positions)}}}   # splits long contexts into windows"

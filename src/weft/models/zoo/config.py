@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from weft.blocks import GELU, GELUTanh, ReLU, SiLU, Tanh
 from weft.core.contracts import Activation
-from weft.core.fields import Field
+from weft.core.fields import Field, LabelField, LabelsField, NumberField, TextField
 from weft.core.options import Dim, Dropout, Heads, Layers, NonNegative
 from weft.core.registry import Build, name_of
 from weft.recipe.describe import allowed
@@ -104,9 +104,9 @@ class ModelConfig(dict[str, Any]):
         if problem == "regression":
             if len(names) > 1:
                 raise ValueError(f"config.json: problem_type is 'regression' with {len(names)} labels, but only 1 is supported")
-            return Field("label", 1, "number", space="label")
-        kind = "labels" if problem == "multi_label_classification" else "label"
-        return Field("label", len(names), kind, space="label", labels=names)
+            return NumberField("label")
+        kind = LabelsField if problem == "multi_label_classification" else LabelField
+        return kind("label", len(names), names)
 
 
 def activation_named(name: str, key: str) -> Build[Activation]:
@@ -124,7 +124,7 @@ def activation_name(factory: Any) -> str:
     raise ValueError(f"the activation {name_of(factory)} has no name in config.json; supported are {', '.join(ACTIVATIONS)}")
 
 
-def text_field(config: ModelConfig) -> Field:
+def text_field(config: ModelConfig) -> TextField:
     """The input field of a text model, as far as config.json determines it."""
     length = next((config[k] for k in ("max_position_embeddings", "n_positions") if config.get(k)), 512)
-    return Field("text", config["vocab_size"], max_length=length)
+    return TextField("text", config["vocab_size"], max_length=length)

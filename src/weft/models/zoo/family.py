@@ -11,7 +11,7 @@ from torch import Tensor
 
 from weft.blocks import ClassifierHead, Dense, FirstPooler, Tanh
 from weft.core.contracts import Embedder, Head, Pooler, Structure
-from weft.core.fields import Field
+from weft.core.fields import ImageField, TextField
 from weft.core.registry import Build, base_of, name_of, option_values
 from weft.models.classifier import Classifier
 from weft.models.multiple_choice import MultipleChoiceModel
@@ -77,7 +77,7 @@ class Family:
     copies: Sequence[str] = ()
     zero: Sequence[tuple[str, str]] = ()
     ignored: Sequence[str] = ()
-    field: Callable[[ModelConfig], Field] = text_field
+    field: Callable[[ModelConfig], TextField | ImageField] = text_field
     data_config: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size
     with_positions: Callable[[Build[Structure], Build[Embedder]], Build[Structure]] | None = None
 

@@ -23,7 +23,7 @@ from weft.blocks import (
     TransformerLayer,
 )
 from weft.core.contracts import Activation, Embedder, Pooler, Structure
-from weft.core.fields import Field
+from weft.core.fields import ImageField
 from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition, name_of
 from weft.models.classifier import Classifier
@@ -178,11 +178,11 @@ def _to_config(tree: Any) -> dict[str, Any]:
     }
 
 
-def _image_field(config: ModelConfig) -> Field:
+def _image_field(config: ModelConfig) -> ImageField:
     side = config["image_size"]
     if type(side) is not int or side < 1:
         raise ValueError(f"config.json: image_size is {side!r}, but only square images are supported: one integer from 1")
-    return Field("image", config["num_channels"], kind="image", max_length=side, space="image")
+    return ImageField("image", config["num_channels"], side, side)
 
 
 def _data_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.contracts import Corrupted, Noise
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.options import Fraction, Positive
 from weft.core.registry import Build, block
 from weft.objectives.masking import split_at
@@ -22,7 +22,7 @@ class TokenDeletion(Noise):
         ratio: Fraction of the tokens.
 
     Example:
-        >>> corrupted = TokenDeletion().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = TokenDeletion().corrupt(np.arange(7, 27), np.random.default_rng(0), TextField("text", 30))
         >>> len(corrupted.source), len(corrupted.target)
         (17, 20)
     """
@@ -33,7 +33,7 @@ class TokenDeletion(Noise):
         super().__init__()
         self.ratio = ratio
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         return Corrupted(ids[~select_tokens(ids, self.ratio, rng, field)], ids)
 
 
@@ -52,7 +52,7 @@ class TextInfilling(Noise):
         mean_length: Mean of the Poisson distribution of span lengths.
 
     Example:
-        >>> corrupted = TextInfilling().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = TextInfilling().corrupt(np.arange(7, 27), np.random.default_rng(0), TextField("text", 30))
         >>> int((corrupted.source != 4).sum()), len(corrupted.target)
         (14, 20)
     """
@@ -63,7 +63,7 @@ class TextInfilling(Noise):
         super().__init__()
         self.ratio, self.mean_length = ratio, mean_length
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         check_mask(field)
 
     def _lengths(self, tokens: int, rng: np.random.Generator) -> list[int]:
@@ -76,7 +76,7 @@ class TextInfilling(Noise):
             empty -= not lengths[-1]
         return lengths
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         free = ordinary_positions(ids, field)
         lengths = self._lengths(len(free), rng)
         # the spans and the kept tokens in a random order: no two spans can overlap, however long they are
@@ -107,7 +107,7 @@ class SentencePermutation(Noise):
     Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
 
     Example:
-        >>> field = Field("text", 30, sentence_ends=(9,))
+        >>> field = TextField("text", 30, sentence_ends=(9,))
         >>> corrupted = SentencePermutation().corrupt(np.array([7, 9, 8, 9]), np.random.default_rng(1), field)
         >>> sorted(corrupted.source.tolist()), corrupted.target.tolist()
         ([7, 8, 9, 9], [7, 9, 8, 9])
@@ -115,7 +115,7 @@ class SentencePermutation(Noise):
 
     restores = True
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         sentences = split_at(ids, np.flatnonzero(np.isin(ids[:-1], field.sentence_ends)) + 1)
         return Corrupted(np.concatenate([sentences[i] for i in rng.permutation(len(sentences))]), ids)
 
@@ -127,14 +127,14 @@ class DocumentRotation(Noise):
     Lewis et al. 2020 (BART), section 2.2, https://arxiv.org/abs/1910.13461
 
     Example:
-        >>> corrupted = DocumentRotation().corrupt(np.arange(7, 12), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = DocumentRotation().corrupt(np.arange(7, 12), np.random.default_rng(0), TextField("text", 30))
         >>> sorted(corrupted.source.tolist()) == corrupted.target.tolist()
         True
     """
 
     restores = True
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         return Corrupted(np.roll(ids, -int(rng.integers(len(ids)))), ids)
 
 
@@ -153,7 +153,7 @@ class NoiseChain(Noise):
         parts: The noising functions in order; each must have the full text as its target.
 
     Example:
-        >>> corrupted = NoiseChain().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = NoiseChain().corrupt(np.arange(7, 27), np.random.default_rng(0), TextField("text", 30))
         >>> len(corrupted.target)
         20
     """
@@ -170,11 +170,11 @@ class NoiseChain(Noise):
                     "use noises such as token-masking, token-deletion, text-infilling, sentence-permutation, document-rotation"
                 )
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         for part in self.parts:
             part.check(field)
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         source = ids
         for part in self.parts:
             source = part.corrupt(source, rng, field).source if len(source) > 1 else source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.contracts import Corrupted
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.objectives.masking import runs_of
 
 
@@ -14,12 +14,12 @@ def noise_budget(ratio: float, length: int) -> int:
     return min(max(1, round(ratio * length)), length - 1)
 
 
-def ordinary_positions(ids: np.ndarray, field: Field) -> np.ndarray:
+def ordinary_positions(ids: np.ndarray, field: TextField) -> np.ndarray:
     """F: positions of the tokens that may be corrupted: all but reserved ids."""
     return np.flatnonzero(~field.is_reserved()[ids])
 
 
-def select_tokens(ids: np.ndarray, ratio: float, rng: np.random.Generator, field: Field) -> np.ndarray:
+def select_tokens(ids: np.ndarray, ratio: float, rng: np.random.Generator, field: TextField) -> np.ndarray:
     """T: True at a uniformly sampled fraction of the ordinary tokens; all False if there are fewer than two."""
     free = ordinary_positions(ids, field)
     noise_T = np.zeros(len(ids), bool)
@@ -28,7 +28,7 @@ def select_tokens(ids: np.ndarray, ratio: float, rng: np.random.Generator, field
     return noise_T
 
 
-def check_mask(field: Field) -> None:
+def check_mask(field: TextField) -> None:
     """Raise ValueError if the vocabulary has no mask token."""
     if field.special.mask < 0:
         raise ValueError(
@@ -37,7 +37,7 @@ def check_mask(field: Field) -> None:
         )
 
 
-def check_sentinels(field: Field, spans: int) -> None:
+def check_sentinels(field: TextField, spans: int) -> None:
     """Raise ValueError if the vocabulary has too few sentinels for ``spans`` spans, the most that the longest text can have."""
     if field.sentinel_count < spans + 1:
         raise ValueError(
@@ -47,7 +47,7 @@ def check_sentinels(field: Field, spans: int) -> None:
         )
 
 
-def replace_with_sentinels(noise_T: np.ndarray, ids: np.ndarray, field: Field) -> Corrupted:
+def replace_with_sentinels(noise_T: np.ndarray, ids: np.ndarray, field: TextField) -> Corrupted:
     """Replace each run of noise tokens by a sentinel; the target is each sentinel followed by its tokens, and a final sentinel.
 
     Sentinels are the last ids of the vocabulary, in descending order.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from weft.core.contracts import Corrupted, Noise
-from weft.core.fields import Field
+from weft.core.fields import TextField
 from weft.core.options import Fraction, Positive
 from weft.core.registry import block
 from weft.objectives.masking import runs_of
@@ -26,12 +26,12 @@ class PrefixNoise(Noise):
     Raffel et al. 2020 (T5), table 3, https://arxiv.org/abs/1910.10683
 
     Example:
-        >>> corrupted = PrefixNoise().corrupt(np.arange(7, 17), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = PrefixNoise().corrupt(np.arange(7, 17), np.random.default_rng(0), TextField("text", 30))
         >>> np.concatenate([corrupted.source, corrupted.target]).tolist() == list(range(7, 17))
         True
     """
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         split = int(rng.integers(1, len(ids)))
         return Corrupted(ids[:split], ids[split:])
 
@@ -49,7 +49,7 @@ class TokenMaskingNoise(Noise):
         random_ratio: Fraction of these that become a random token instead of the mask token.
 
     Example:
-        >>> corrupted = TokenMaskingNoise().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = TokenMaskingNoise().corrupt(np.arange(7, 27), np.random.default_rng(0), TextField("text", 30))
         >>> int((corrupted.source == 4).sum()), corrupted.target.tolist() == list(range(7, 27))
         (3, True)
     """
@@ -60,11 +60,11 @@ class TokenMaskingNoise(Noise):
         super().__init__()
         self.ratio, self.random_ratio = ratio, random_ratio
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         if self.random_ratio < 1:
             check_mask(field)
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         chosen = np.flatnonzero(select_tokens(ids, self.ratio, rng, field))
         source = ids.copy()
         source[chosen] = field.special.mask
@@ -80,14 +80,14 @@ class Deshuffling(Noise):
     Raffel et al. 2020 (T5), table 3, https://arxiv.org/abs/1910.10683
 
     Example:
-        >>> corrupted = Deshuffling().corrupt(np.arange(7, 17), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = Deshuffling().corrupt(np.arange(7, 17), np.random.default_rng(0), TextField("text", 30))
         >>> sorted(corrupted.source.tolist()) == corrupted.target.tolist()
         True
     """
 
     restores = True
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         return Corrupted(rng.permutation(ids), ids)
 
 
@@ -104,7 +104,7 @@ class ReplaceSpans(Noise):
         ratio: Fraction of the tokens.
 
     Example:
-        >>> field = Field("text", 40, sentinel_count=10)
+        >>> field = TextField("text", 40, sentinel_count=10)
         >>> corrupted = ReplaceSpans().corrupt(np.arange(7, 27), np.random.default_rng(0), field)
         >>> len(corrupted.source) + len(corrupted.target) - 20 - 2 * int((corrupted.source >= 30).sum())
         1
@@ -114,11 +114,11 @@ class ReplaceSpans(Noise):
         super().__init__()
         self.ratio = ratio
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         # at worst each sampled token is a run of its own, and at least one token separates two runs
         check_sentinels(field, min(noise_budget(self.ratio, max(2, field.max_length)), (field.max_length + 1) // 2))
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         return replace_with_sentinels(select_tokens(ids, self.ratio, rng, field), ids, field)
 
 
@@ -132,7 +132,7 @@ class DropTokens(Noise):
         ratio: Fraction of the tokens.
 
     Example:
-        >>> corrupted = DropTokens().corrupt(np.arange(7, 27), np.random.default_rng(0), Field("text", 30))
+        >>> corrupted = DropTokens().corrupt(np.arange(7, 27), np.random.default_rng(0), TextField("text", 30))
         >>> len(corrupted.source), len(corrupted.target)
         (17, 3)
     """
@@ -141,7 +141,7 @@ class DropTokens(Noise):
         super().__init__()
         self.ratio = ratio
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         noise_T = select_tokens(ids, self.ratio, rng, field)
         return Corrupted(ids[~noise_T], ids[noise_T])
 
@@ -162,7 +162,7 @@ class RandomSpans(Noise):
         mean_length: Mean length of a span in tokens.
 
     Example:
-        >>> field = Field("text", 60, sentinel_count=10)
+        >>> field = TextField("text", 60, sentinel_count=10)
         >>> corrupted = RandomSpans().corrupt(np.arange(7, 47), np.random.default_rng(0), field)
         >>> int((corrupted.source >= 50).sum()), len(corrupted.target)
         (2, 9)
@@ -172,14 +172,14 @@ class RandomSpans(Noise):
         super().__init__()
         self.ratio, self.mean_length = ratio, mean_length
 
-    def check(self, field: Field) -> None:
+    def check(self, field: TextField) -> None:
         check_sentinels(field, self._spans(max(2, field.max_length)))
 
     def _spans(self, length: int) -> int:
         noise = noise_budget(self.ratio, length)
         return min(max(1, round(noise / self.mean_length)), noise, length - noise)
 
-    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: Field) -> Corrupted:
+    def corrupt(self, ids: np.ndarray, rng: np.random.Generator, field: TextField) -> Corrupted:
         free, span_T, noise_T = ordinary_positions(ids, field), np.zeros(len(ids), bool), np.zeros(len(ids), bool)
         if len(free) > 1:
             noise, spans = noise_budget(self.ratio, len(free)), self._spans(len(free))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from weft.core.fields import ClassField
 from weft.inference.trained_run import TrainedRun
 from weft.recipe import nearest
 
@@ -26,7 +27,7 @@ class ClassLabels:
         self.run = run
         self.model: Any = run.model
         info = run.codec.info
-        self.names: tuple[str, ...] = info["label"].labels if "label" in info else ()
+        self.names: tuple[str, ...] = info.expect("label", ClassField).labels if "label" in info else ()
 
     @property
     def class_conditional(self) -> bool:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from weft.core.batch import Instance
 from weft.core.contracts import Latent, Search
+from weft.core.fields.tokenized import cut_text
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.encoding import assemble, cut_text, encode, rows_of, truncate
+from weft.data.encoding import assemble, encode, rows_of, truncate
 from weft.inference.engine import BATCH_SIZE, answers, encoder_budget
 from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
@@ -59,7 +60,7 @@ class LatentSpace:
             raise ValueError(f"{run.folder or 'this run'} has no latent space; {use}train a structure with one, such as text-vae")
         self.run, self.codec = run, run.codec
         self.model: Any = run.model
-        self.source, self.target = self.codec.info["source"], self.codec.info["target"]
+        self.source, self.target = self.codec.info.text("source"), self.codec.info.text("target")
         self.latent: int = self.model.latent
         self.labels = ClassLabels(run)
         self.encoded = self.truncated = self.unknown = 0

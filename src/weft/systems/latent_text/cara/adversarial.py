@@ -41,7 +41,7 @@ class AdversarialObjective(Objective):
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
-        self.source, self.label = info["source"], label_field(info)
+        self.source, self.label = info.text("source"), label_field(info)
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         source = self.source.frame.around([example["source"]])
@@ -70,8 +70,8 @@ class CARADiscriminator(AdversarialObjective):
         penalty: Weight of the gradient penalty.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> info = Info({"source": Field("source", 10), "label": Field("label", 2, kind="label")}, target="source")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"source": TextField("source", 10), "label": LabelField("label", 2)}, target="source")
         >>> row = CARADiscriminator(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["source"].tolist(), row["label"]
         ([7, 8, 2], 1)
@@ -127,8 +127,8 @@ class CARAGenerator(AdversarialObjective):
         real_weight: Weight of the term that moves latent codes of texts toward generated ones.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> info = Info({"source": Field("source", 10), "label": Field("label", 2, kind="label")}, target="source")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"source": TextField("source", 10), "label": LabelField("label", 2)}, target="source")
         >>> CARAGenerator(info, 8).confused(torch.zeros(1, 2), torch.tensor([1])).item()
         0.6931471824645996
     """

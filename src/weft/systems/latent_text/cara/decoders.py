@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from weft.core.contracts import Decoder, Decodes, Embedder, Head, Injection, Structure
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.masks import Causal, Mask
 from weft.core.registry import Build
 from weft.core.seq import Decoded, Memory, Seq
@@ -45,16 +45,16 @@ class DecoderPerClass(nn.Module, Decodes):
 
     Example:
         >>> from weft.blocks import LatentEmbedding
-        >>> from weft.core.fields import Field
+        >>> from weft.core.fields import LabelField, TextField
         >>> from weft.models import LanguageModel
-        >>> info = Info({"target": Field("target", 11), "label": Field("label", 2, kind="label")}, target="target")
+        >>> info = Info({"target": TextField("target", 11), "label": LabelField("label", 2)}, target="target")
         >>> len(DecoderPerClass(info, 4, LanguageModel, [LatentEmbedding]).models)
         2
     """
 
     def __init__(self, info: Info, latent: int, model: Build[Structure], injections: list[Build[Injection]]):
         super().__init__()
-        number = info["label"].vocab
+        number = info.expect("label", LabelField).classes
         self.decoders = nn.ModuleList([LatentDecoder(info, latent, model, injections) for _ in range(number)])
         for decoder in self._decoders():
             decoder.model.head = self.first.head

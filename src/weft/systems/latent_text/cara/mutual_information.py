@@ -33,8 +33,8 @@ class CARATextClassifier(Objective):
     Li et al. 2020, Complementary Auxiliary Classifiers for Label-Conditional Text Generation (AAAI)
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> info = Info({"target": Field("target", 10), "label": Field("label", 2, kind="label")}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"target": TextField("target", 10), "label": LabelField("label", 2)}, target="target")
         >>> CARATextClassifier(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, None, None)["text"].tolist()
         [7, 8, 2]
     """
@@ -43,7 +43,7 @@ class CARATextClassifier(Objective):
 
     def __init__(self, info: Info, dim: int):
         super().__init__(info, dim)
-        self.target, self.label = info["target"], label_field(info)
+        self.target, self.label = info.text("target"), label_field(info)
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         return Instance(text=with_eos(example["target"], self.target), label=int(example["label"]))
@@ -80,9 +80,9 @@ class CARAMutualInformation(Objective):
         straight_through: Whether to decode hard tokens with the gradient of the soft ones.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label")
-        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2)
+        >>> info = Info({"source": TextField("source", 9), "target": TextField("target", 9), "label": label}, target="target")
         >>> row = CARAMutualInformation(info, 8).prepare({"source": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["target_label"] in (0, 1)
         True
@@ -101,12 +101,12 @@ class CARAMutualInformation(Objective):
         straight_through: bool = False,
     ):
         super().__init__(info, dim)
-        self.source, self.label, self.weight = info["source"], label_field(info), weight()
+        self.source, self.label, self.weight = info.text("source"), label_field(info), weight()
         self.max_length, self.temperature, self.straight_through = max_length, temperature, straight_through
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         source = self.source.frame.around([example["source"]])
-        return Instance(source=source, target_label=int(rng.integers(self.label.vocab)))
+        return Instance(source=source, target_label=int(rng.integers(self.label.classes)))
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"mutual_information": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}

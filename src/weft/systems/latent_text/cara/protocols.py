@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.core.contracts import Classifies, Structure, protocol
 from weft.core.example import MarkedIds, surround
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.registry import Build
 from weft.core.seq import Seq
 
@@ -55,15 +55,15 @@ def build_text_classifier(build: Build[Structure], info: Info) -> Any:
     return text_classifier
 
 
-def with_eos(text: np.ndarray | MarkedIds, field: Field) -> np.ndarray | MarkedIds:
+def with_eos(text: np.ndarray | MarkedIds, field: TextField) -> np.ndarray | MarkedIds:
     """A real text with EOS, which generated texts have too."""
     return surround((), text, (field.special.eos,))
 
 
-def label_field(info: Info) -> Field:
+def label_field(info: Info) -> LabelField:
     """The label field. Raises ValueError unless there is one class per text, and at least two classes."""
     label = info["label"]
-    if label.kind != "label":
+    if not isinstance(label, LabelField):
         raise ValueError(f"needs one class per text, but the field 'label' of the data ({info.data}) is of kind {label.kind}")
     if label.labels and len(label.labels) < 2:
         raise ValueError(f"needs at least two classes, but the data ({info.data}) has only {', '.join(label.labels)}")

@@ -37,9 +37,9 @@ class CARAReconstruction(Objective):
         noise: Annealing schedule of sd, the standard deviation of the noise on z.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label")
-        >>> info = Info({"source": Field("source", 10), "target": Field("target", 10), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2)
+        >>> info = Info({"source": TextField("source", 10), "target": TextField("target", 10), "label": label}, target="target")
         >>> ids = np.array([7, 8])
         >>> row = CARAReconstruction(info, 8).prepare({"source": ids, "target": ids, "label": 1}, np.random.default_rng(0), None)
         >>> row["source"].tolist(), row["input"].tolist(), row["label"]

@@ -73,7 +73,7 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
         self.to_latent = Linear(self.encoder.dim, latent)
         self.norm = None if norm is None else norm(latent)
         self.sampler = sampler(noise, latent)
-        self.classifier = classifier(latent, label.vocab)
+        self.classifier = classifier(latent, label.classes)
         self.discriminator = discriminator(latent, 1)
 
     # ---------------------------------------------------------------------------------------------------------------- encoding
@@ -156,9 +156,9 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
         weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2, labels=("bad", "good"))
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 11), "label": label}, target="target")
         >>> model = CARA(info, latent=4).eval()
         >>> model.prior(3).shape, model.text_logits(Seq(torch.tensor([[7, 8, 2]]))).shape
         (torch.Size([3, 4]), torch.Size([1, 2]))
@@ -187,7 +187,7 @@ class CARA(LatentAutoencoder, ClassifiesTexts):
         self._build_latent_networks(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
         self.decoder = LatentDecoder(info.single_text("target"), latent, decoder, injections, label_dim)
         self.text_classifier = None if text_classifier is None else build_text_classifier(text_classifier, info)
-        self.target, self.dim = info["target"], self.decoder.dim
+        self.target, self.dim = info.text("target"), self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         text_classifier = {} if self.text_classifier is None else {"text_classifier": self.text_classifier}
@@ -222,9 +222,9 @@ class ARAE(LatentAutoencoder):
         weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2, labels=("bad", "good"))
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 11), "label": label}, target="target")
         >>> len(ARAE(info, latent=4).decoder.models)
         2
     """
@@ -249,7 +249,7 @@ class ARAE(LatentAutoencoder):
         super().__init__(info, weights=weights)
         self._build_latent_networks(info, latent, noise, encoder, top_encoder, pooler, norm, sampler, classifier, discriminator)
         self.decoder = DecoderPerClass(info.single_text("target"), latent, decoder, injections)
-        self.target, self.dim = info["target"], self.decoder.dim
+        self.target, self.dim = info.text("target"), self.decoder.dim
 
     def substructures(self) -> Mapping[str, Structure | Sequence[Structure]]:
         return {"encoder": self.encoder, "decoder": self.decoder.models}

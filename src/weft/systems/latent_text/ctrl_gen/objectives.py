@@ -16,7 +16,7 @@ from torch import Tensor
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Decodes, Latent, Objective, Variational
 from weft.core.example import Example
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, TextField
 from weft.core.loss import Loss, Term
 from weft.core.options import Count, NonNegative, Positive
 from weft.core.registry import block
@@ -33,12 +33,12 @@ class PriorTextObjective(Objective):
 
     def __init__(self, info: Info, dim: int, max_length: int, temperature: float):
         super().__init__(info, dim)
-        self.target, self.label = info["target"], label_field(info)
+        self.target, self.label = info.text("target"), label_field(info)
         self.max_length, self.temperature = max_length, temperature
 
     def sample_condition(self, rng: np.random.Generator) -> dict[str, int]:
         """Target label, and the seed of the latent code."""
-        return {"target_label": int(rng.integers(self.label.vocab)), "seed": int(rng.integers(2**63))}
+        return {"target_label": int(rng.integers(self.label.classes)), "seed": int(rng.integers(2**63))}
 
     def generate(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
         """Decode soft tokens from latent codes and target labels."""
@@ -66,9 +66,9 @@ class CtrlGenGenerator(PriorTextObjective):
         temperature: Temperature of the Gumbel-softmax.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label")
-        >>> info = Info({"source": Field("source", 9), "target": Field("target", 9), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2)
+        >>> info = Info({"source": TextField("source", 9), "target": TextField("target", 9), "label": label}, target="target")
         >>> sorted(CtrlGenGenerator(info, 8).prepare({}, np.random.default_rng(0), None))
         ['seed', 'target_label']
     """
@@ -85,7 +85,7 @@ class CtrlGenGenerator(PriorTextObjective):
     ):
         super().__init__(info, dim, max_length, temperature)
         self.class_weight, self.latent_weight = class_weight, latent_weight
-        _check_vocabulary(info["source"], info["target"])
+        _check_vocabulary(info.text("source"), info.text("target"))
 
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         return Instance(**self.sample_condition(rng))
@@ -127,8 +127,8 @@ class CtrlGenDiscriminator(PriorTextObjective):
         temperature: Temperature of the Gumbel-softmax.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> info = Info({"target": Field("target", 9), "label": Field("label", 2, kind="label")}, "target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> info = Info({"target": TextField("target", 9), "label": LabelField("label", 2)}, "target")
         >>> row = CtrlGenDiscriminator(info, 8).prepare({"target": np.array([7, 8]), "label": 1}, np.random.default_rng(0), None)
         >>> row["text"].tolist()
         [7, 8, 2]
@@ -173,7 +173,7 @@ def _sample_prior(model: Any, batch: Batch) -> Tensor:
     return standard_normal(batch, model.latent).to(next(model.parameters()).dtype)
 
 
-def _check_vocabulary(source: Field, target: Field) -> None:
+def _check_vocabulary(source: TextField, target: TextField) -> None:
     """Raise ValueError if generated tokens cannot be encoded as they are."""
     frame, eos = source.frame, target.special.eos
     if source.space != target.space or frame.first or frame.last != (eos,):

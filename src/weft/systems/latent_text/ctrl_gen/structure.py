@@ -36,9 +36,9 @@ class CtrlGen(TextVAE, ClassifiesTexts):
         weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2, labels=("bad", "good"))
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 11), "label": label}, target="target")
         >>> CtrlGen(info, latent=4).class_conditional
         True
     """

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Search
-from weft.core.fields import Field, Info
+from weft.core.fields import Info, LabelField, TextField
 from weft.core.options import Count, Natural
 from weft.core.registry import Build, block
 from weft.core.seeding import key
@@ -39,7 +39,7 @@ def sample_prior(model: Any, samples: int, label_N: Tensor | None = None, seed: 
     return torch.cat(codes)
 
 
-def max_new_tokens(search: Search, target: Field) -> int:
+def max_new_tokens(search: Search, target: TextField) -> int:
     """Return the maximum number of tokens decoded from a latent code: that of the training texts, and EOS."""
     return min(search.limit(target.max_length), target.max_length + 1)
 
@@ -75,15 +75,16 @@ class PriorSamples(Metric):
         self.samples, self.search, self.seed = samples, search(), seed
 
     def check(self, info: Info) -> None:
-        info["target"]  # raises an error if the data lacks the field
+        info.text("target")  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
         model: Any = context.model  # Latent and Decodes
         info = context.codec.info
-        label_N = torch.arange(self.samples) % info["label"].vocab if model.samples_by_label else None
+        target = info.text("target")
+        label_N = torch.arange(self.samples) % info.expect("label", LabelField).classes if model.samples_by_label else None
         z_NP, texts = sample_prior(model, self.samples, label_N, self.seed), list[str]()
-        batch_size = max(1, context.batch_tokens // (info["target"].max_length + 1))
-        limit = max_new_tokens(self.search, info["target"])
+        batch_size = max(1, context.batch_tokens // (target.max_length + 1))
+        limit = max_new_tokens(self.search, target)
         for first in range(0, self.samples, batch_size):
             rows = range(self.samples)[first : first + batch_size]
             label_B = None if label_N is None else label_N[first : first + batch_size].to(context.device)

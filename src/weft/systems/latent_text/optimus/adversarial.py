@@ -38,7 +38,7 @@ class LatentAdversarialObjective(Objective):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         if not len(example["source"]):
             return None
-        source = self.info["source"].frame.around([example["source"]])
+        source = self.info.text("source").frame.around([example["source"]])
         return Instance(source=source, label=int(example["label"]), seed=int(rng.integers(2**63)))
 
 

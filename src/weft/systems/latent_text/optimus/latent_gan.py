@@ -27,7 +27,7 @@ from weft.core.contracts import (
     Variational,
     protocol,
 )
-from weft.core.fields import Info
+from weft.core.fields import Info, LabelField
 from weft.core.masks import Causal, Full, Mask
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
@@ -133,9 +133,9 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
         weights: Run folder to initialize weights of the same name from; None = random initialization.
 
     Example:
-        >>> from weft.core.fields import Field
-        >>> label = Field("label", 2, kind="label", labels=("bad", "good"))
-        >>> info = Info({"source": Field("source", 11), "target": Field("target", 11), "label": label}, target="target")
+        >>> from weft.core.fields import LabelField, TextField
+        >>> label = LabelField("label", 2, labels=("bad", "good"))
+        >>> info = Info({"source": TextField("source", 11), "target": TextField("target", 11), "label": label}, target="target")
         >>> LatentGAN(info, noise=8).prior(3, torch.tensor([0, 1, 1])).shape
         torch.Size([3, 32])
     """
@@ -155,7 +155,7 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
     ):
         super().__init__(info, weights=weights)
         label = info["label"]
-        if label.kind != "label":
+        if not isinstance(label, LabelField):
             raise ValueError(
                 f"latent-gan needs one class per text, but the field 'label' of the data ({info.data}) is of kind {label.kind}"
             )
@@ -167,10 +167,10 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
             )
         if self.model.samples_by_label:
             raise ValueError(f"{type(self.model).__name__} is class-conditional already; give latent-gan an unconditional model")
-        self.classes, self.noise, self.latent = label.vocab, noise, self.model.latent
+        self.classes, self.noise, self.latent = label.classes, noise, self.model.latent
         self.standard = LatentStandardization(self.latent)
-        self.generator = ConditionalGenerator(noise, label_dim, label.vocab, self.latent, generator)
-        self.discriminator = discriminator(self.latent, label.vocab)
+        self.generator = ConditionalGenerator(noise, label_dim, label.classes, self.latent, generator)
+        self.discriminator = discriminator(self.latent, label.classes)
         self.target, self.dim, self.class_conditional = self.model.target, self.model.dim, self.model.class_conditional
 
     def substructures(self) -> dict[str, Structure]:

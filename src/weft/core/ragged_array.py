@@ -1,4 +1,4 @@
-"""Ragged arrays: one list of integers per row, stored in two flat arrays."""
+"""Ragged arrays: one list of numbers per row, stored in two flat arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class RaggedArray(NamedTuple):
-    """The integers of all rows in one flat array, and the size of each row.
+    """The numbers of all rows in one flat array, and the size of each row.
 
     Example:
         >>> RaggedArray.of([[7, 8], [], [9]]).rows()
@@ -27,10 +27,10 @@ class RaggedArray(NamedTuple):
         return cls(np.fromiter(chain.from_iterable(rows), np.uint32, int(sizes.sum())), sizes)
 
     @classmethod
-    def concatenate(cls, rows: Sequence[np.ndarray]) -> RaggedArray:
+    def concatenate(cls, rows: Sequence[np.ndarray], dtype: np.dtype[Any] = np.dtype(np.uint32)) -> RaggedArray:
         """Build from one array per row."""
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-        return cls(np.concatenate([np.empty(0, np.uint32), *rows]).astype(np.uint32), sizes)
+        return cls(np.concatenate([np.empty(0, dtype), *rows]).astype(dtype), sizes)
 
     def rows(self) -> list[np.ndarray]:
         """Return a view of each row."""

@@ -1,13 +1,17 @@
-"""Image files as arrays. C channels, H height, W width."""
+"""An image per example. C channels, H height, W width."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from weft.core.fields import Field
+from weft.core.fields.base import Field, field_kind, require_positive
+
+if TYPE_CHECKING:
+    from weft.core.fields.info import SyntheticSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 """Image formats that are read, recognized by content. Pillow knows more, for some of which it calls other programs."""
@@ -15,7 +19,55 @@ MAX_PIXELS = 1 << 26
 """Most pixels of an image, checked before it is decoded."""
 
 
-def read_image(path: str | Path, field: Field) -> np.ndarray:
+@field_kind("image")
+@dataclass(frozen=True)
+class ImageField(Field):
+    """An image: C x H x W floats in [-1, 1], read from the file that a cell names. It is stored nowhere, but read on demand.
+
+    Args:
+        name: ``image``.
+        channels: 3 = RGB; 1 = grayscale.
+        height: Height in pixels, after resizing.
+        width: Width in pixels, after resizing.
+
+    Example:
+        >>> ImageField("image", channels=3, height=24, width=32).describe()
+        'image, 3 x 24 x 32'
+    """
+
+    is_input: ClassVar[bool] = True
+
+    channels: int
+    height: int
+    width: int
+
+    def __post_init__(self):
+        require_positive(self, "channels", "height", "width")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """C, H, W."""
+        return self.channels, self.height, self.width
+
+    @property
+    def cost(self) -> int:
+        """What an image counts as in a token budget: the longer side."""
+        return max(self.height, self.width)
+
+    def describe(self) -> str:
+        return f"image, {' x '.join(map(str, self.shape))}"
+
+    def synthetic(self, rng: np.random.Generator, sizes: SyntheticSizes) -> np.ndarray:
+        return rng.normal(size=self.shape).astype(np.float32)
+
+    def lengths(self, value: np.ndarray) -> dict[str, int]:
+        return {self.name: self.cost}
+
+    def load(self, cell: str) -> np.ndarray:
+        return read_image(cell, self)
+
+
+def read_image(path: str | Path, field: ImageField) -> np.ndarray:
     """Return an image file as a float array C x H x W in [-1, 1], resized to the field's size.
 
     8-bit values are scaled from [0, 255], 16- and 32-bit integers from [0, 65535], floats from [0, 1]; values outside of these
@@ -29,14 +81,14 @@ def read_image(path: str | Path, field: Field) -> np.ndarray:
         with Image.open(path, formats=FORMATS) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise ValueError(f"it has {opened.width} x {opened.height} pixels; at most {MAX_PIXELS:,} are allowed")
-            converted = _bytes_per_channel(opened).convert("L" if field.vocab == 1 else "RGB")
-            resized = converted.resize((field.max_length, field.max_length), Image.Resampling.BILINEAR)
+            converted = _bytes_per_channel(opened).convert("L" if field.channels == 1 else "RGB")
+            resized = converted.resize((field.width, field.height), Image.Resampling.BILINEAR)
     except MemoryError:
         raise
     except Exception as error:  # decoders raise nothing narrower
         reason = f"not one of {', '.join(FORMATS)}" if type(error).__name__ == "UnidentifiedImageError" else str(error)
         raise ValueError(f"{path}: cannot be read as an image: {reason}") from None
-    pixels_HWC = np.asarray(resized, np.float32).reshape(field.max_length, field.max_length, field.vocab)
+    pixels_HWC = np.asarray(resized, np.float32).reshape(field.height, field.width, field.channels)
     return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0
 
 
