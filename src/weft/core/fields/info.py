@@ -40,7 +40,7 @@ class Info:
         """Return the field of this name; raise ValueError with ``advice`` on what to do if it is of another kind."""
         field = self[name]
         if not isinstance(field, kind):
-            expected = " or ".join(repr(known) for known, cls in FIELD_KINDS.items() if issubclass(cls, kind))
+            expected = " or ".join(repr(known) for known, cls in sorted(FIELD_KINDS.items()) if issubclass(cls, kind))
             raise ValueError(
                 f"field {name!r} of the data ({self.data}) has the kind {field.kind!r}, expected {expected}; {advice}"
             )
