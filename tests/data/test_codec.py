@@ -77,7 +77,8 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
     broken(json.dumps({**content, "fields": [{**first, "vocab": 0}]}), "the field 'source' has vocab 0; it must be at least 1")
     broken(json.dumps({**content, "fields": [{**first, "sentence_ends": [1, "2"]}]}), "sentence_ends: expected int, not '2'")
     broken(
-        json.dumps({**content, "fields": [{**first, "frame": {"first": []}}]}), "frame: expected first, between, .*; found first"
+        json.dumps({**content, "fields": [{**first, "frame": {"first": []}}]}),
+        "frame: it lacks between, last, pair, segments, single",
     )
     broken(
         json.dumps({**content, "fields": [{**first, "color": 1}]}),

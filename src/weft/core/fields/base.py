@@ -220,8 +220,8 @@ def field_from_json(content: Any) -> Field:
     kind = FIELD_KINDS.get(content["kind"])
     if kind is None:
         raise UnknownKind(
-            f"the field {content['name']!r:.80} has the unknown kind {content['kind']!r:.80}; kinds are {', '.join(FIELD_KINDS)}; "
-            "if a plug-in defines it, pass --import"
+            f"the field {content['name']!r:.80} has the unknown kind {content['kind']!r:.80}; kinds are "
+            f"{', '.join(FIELD_KINDS)}; if a plug-in defines it, pass --import"
         )
     options = {name: value for name, value in content.items() if name != "kind"}
     try:
