@@ -26,7 +26,7 @@ from weft.core.batch import Instance
 from weft.core.contracts import Structure, protocol
 from weft.core.example import Value
 from weft.core.fields import Field, InvalidCell, LabelField, StoredColumn, field_kind
-from weft.core.loss import Loss, Term
+from weft.core.loss import Loss
 from weft.core.contracts import Objective
 from weft.core.options import Count, File
 from weft.core.outputs import FieldPrediction
@@ -161,7 +161,7 @@ class SignalObjective(Objective):
 
     def forward(self, model, batch, clock):
         nll = F.cross_entropy(model.scores(batch["signal"]), batch["label"], reduction="sum")
-        return Loss(nll=Term(nll, len(batch)))
+        return Loss.of(nll, len(batch))
 
 
 @block("signal-classification")

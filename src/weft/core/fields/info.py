@@ -78,6 +78,10 @@ class Info:
         """Fields with an image."""
         return self.of_kind(ImageField)
 
+    def given(self) -> list[Field]:
+        """Fields that are given where the others are predicted: texts, images."""
+        return [f for f in self.fields.values() if f.is_input]
+
     def annotations(self, text: TokenizedField) -> list[Field]:
         """Fields that refer to the words or tokens of this text."""
         return [f for f in self.fields.values() if f.annotates == text.name]
