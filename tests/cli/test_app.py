@@ -331,7 +331,7 @@ DAMAGED = {
         "weights do not match the network",
     ),
     "fields cut": ("fields.json", lambda data: data[: len(data) // 2], "fields.json"),
-    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 2', b'"format": 99'), "format 99"),
+    "fields of the future": ("fields.json", lambda data: data.replace(b'"format": 3', b'"format": 99'), "format 99"),
     "fields empty": ("fields.json", lambda data: b"{}", "fields.json"),
     "tokenizer cut": ("tokenizer-characters.json", lambda data: data[: len(data) // 2], "tokenizer-characters.json"),
     "tokenizer garbage": ("tokenizer-characters.json", lambda data: b"\xff\x00", "tokenizer-characters.json"),

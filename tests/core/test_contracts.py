@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import weft.core.contracts
-from weft.core.fields import Info, LabelField
+from weft.core.fields import Info, LabelField, NumberField, TagsField, TokenizedField
 
 FILES = sorted(Path(weft.core.contracts.__file__).parent.glob("*.py"))
 TYPED = {"model", "dataset", "pool", "objective", "codec"}
@@ -27,8 +27,12 @@ def test_models_and_datasets_are_typed_by_a_protocol(file: Path) -> None:
 
 def test_a_field_of_another_kind_is_an_error() -> None:
     info = Info({"label": LabelField("label", 3)}, data="films")
-    assert info.expect("label", "label", "use another objective") is info["label"]
+    assert info.expect("label", LabelField, "use another objective") is info["label"]
     with pytest.raises(ValueError, match=r"^field 'label' of the data \(films\) has the kind 'label', expected 'number'; use x$"):
-        info.expect("label", "number", "use x")
+        info.expect("label", NumberField, "use x")
+    with pytest.raises(ValueError, match="has the kind 'label', expected 'text' or 'texts'; "):
+        info.expect("label", TokenizedField)
+    with pytest.raises(ValueError, match="has the kind 'label', expected 'text'; use data with such a text"):
+        info.text("label")
     with pytest.raises(ValueError, match="needs a field 'tags'"):
-        info.expect("tags", "tags", "use x")
+        info.expect("tags", TagsField, "use x")

@@ -35,7 +35,7 @@ def test_round_trip(name: str, sources: dict[str, Data], tmp_path: Path) -> None
     save_codec(codec, folder)
     expected = {"fields.json", *(f"tokenizer-{space}.json" for space in codec.tokenizers)}
     assert {p.name for p in folder.iterdir()} == expected
-    assert json.loads((folder / "fields.json").read_text(encoding="utf-8"))["format"] == 2
+    assert json.loads((folder / "fields.json").read_text(encoding="utf-8"))["format"] == 3
     loaded = load_codec(data, folder)
     assert loaded.info == codec.info
     for field in codec.info.texts():
@@ -65,12 +65,30 @@ def test_files_that_are_missing_or_damaged(sources: dict[str, Data], tmp_path: P
             load_codec(data, folder)
 
     broken(text[:50], r"fields\.json: not valid JSON")
-    broken("[]", r"fields\.json: format None is not supported; this version of weft reads format 2")
+    broken("[]", r"fields\.json: format None is not supported; this version of weft reads format 3; train again")
     broken(json.dumps({**content, "format": 9}), r"fields\.json: format 9 is not supported")
-    broken(json.dumps({"format": 2}), r"fields\.json: damaged file: KeyError")
+    broken(json.dumps({"format": 3}), r"fields\.json: damaged file: KeyError")
     first = content["fields"][0]
-    broken(json.dumps({**content, "fields": [{**first, "vocab": "many"}]}), r"fields\.json: damaged file.*vocab is 'many'")
-    broken(json.dumps({**content, "fields": [{**first, "color": 1}]}), r"fields\.json: damaged file")
+    broken(
+        json.dumps({**content, "fields": [{**first, "vocab": "many"}]}),
+        r"fields\.json: damaged file: the field 'source' of kind text: vocab: expected int, not 'many'",
+    )
+    broken(json.dumps({**content, "fields": [{**first, "vocab": True}]}), "vocab: expected int, not True")
+    broken(json.dumps({**content, "fields": [{**first, "vocab": 0}]}), "the field 'source' has vocab 0; it must be at least 1")
+    broken(json.dumps({**content, "fields": [{**first, "sentence_ends": [1, "2"]}]}), "sentence_ends: expected int, not '2'")
+    broken(
+        json.dumps({**content, "fields": [{**first, "frame": {"first": []}}]}),
+        "frame: it lacks between, last, pair, segments, single",
+    )
+    broken(
+        json.dumps({**content, "fields": [{**first, "color": 1}]}),
+        r"fields\.json: damaged file: .* it has the unknown color; it must",
+    )
+    broken(
+        json.dumps({**content, "fields": [{**first, "kind": "graph"}]}),
+        "json: the field 'source' has the unknown kind 'graph'; kinds",
+    )
+    broken(json.dumps({**content, "fields": ["text"]}), "a field is an object with a name and a kind, not 'text'")
     broken(
         json.dumps({**content, "fields": [{k: v for k, v in first.items() if k != "special"}]}),
         r"fields\.json: damaged file.*special",

@@ -196,12 +196,13 @@ def test_images_of_another_size_have_interpolated_positions(name: str, times: in
         close(answers(load(out).model, Seq(image)), expected(result))
 
 
-def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("height", "width"), [(20, 20), (20, 12), (4, 16)])
+def test_a_run_with_other_images_asks_for_interpolated_positions(height: int, width: int, tmp_path: Path) -> None:
     theirs = written("classify", 3, tmp_path)
     from weft.pretrained.weights import initialize_weights
 
     label = LabelField("label", 5)
-    info = Info({"image": ImageField("image", 3, 20, 20), "label": label})
+    info = Info({"image": ImageField("image", 3, height, width), "label": label})
     parts = "with: {embedder.parts.0.position: interpolated}"
     kinds = (
         f"{{type: pretrained, from: {tmp_path}, {parts}}}",
@@ -212,9 +213,13 @@ def test_a_run_with_other_images_asks_for_interpolated_positions(tmp_path: Path)
         structure = read_run_text(recipe, "r.yaml", Path()).structure
         model: Any = structure(info).eval()
         initialize_weights(model, structure)
-        image = torch.randn(2, 3, 20, 20, generator=torch.Generator().manual_seed(1))
+        image = torch.randn(2, 3, height, width, generator=torch.Generator().manual_seed(1))
         with torch.no_grad():
             close(answers(model, Seq(image)), theirs(image, interpolate_pos_encoding=True).logits)
+        if height != width:
+            with pytest.raises(ValueError, match=f"images of {height} x {width} pixels, but published models have square ones"):
+                save(model, structure, tmp_path / f"out-{number}", model_type="vit")
+            continue
         out = save(model, structure, tmp_path / f"out-{number}", model_type="vit")
         assert load(out).info["image"].height == 20
 

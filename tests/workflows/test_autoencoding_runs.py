@@ -104,7 +104,7 @@ def test_classes_on_the_command_line(home: Path, capsys: pytest.CaptureFixture[s
         main(["check", str(home / "r.yaml")])
     assert not left.value.code
     assert (
-        "autoencoding-text: source (text, up to 30,000), target (text, up to 60), label (label, up to 2)"
+        "autoencoding-text: source (text, up to 30,000 ids), target (text, up to 60 ids), label (label, up to 2 classes)"
         in capsys.readouterr().out
     )
     Path(home / "other.tsv").write_text("text\tlabel\nall was great\tgood\n")

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from weft.core.example import MarkedIds, Sequences, Targets
+from weft.core.example import MarkedIds, Sequences, Targets, Value
 from weft.core.seq import Seq
 
 
@@ -22,8 +22,8 @@ class Instance(dict[str, Any]):
     """A training instance made by ``Objective.prepare``: ``Instance(text=ids, label=1)``.
 
     Integer arrays and ``MarkedIds`` become padded sequences, ``Sequences`` of them ``Ragged`` ones, ``Targets`` flat
-    indices, ints and floats one number per row, float arrays stacked tensors (images, C x H x W, a ``Seq``), and a nested
-    ``Instance`` a nested batch.
+    indices, ints and floats one number per row, float arrays stacked tensors (images, C x H x W, a ``Seq``), a nested
+    ``Instance`` a nested batch, and a ``Value`` of a new kind what its ``collate`` returns.
     """
 
 
@@ -105,8 +105,8 @@ class Batch:
         return replace(self, fields={k: v.to(device) for k, v in self.fields.items()})
 
     def tokens(self) -> int:
-        """Number of real tokens; an image counts as its side length, as in the token budget."""
-        return sum(_tokens(s) for s in self.sequences())
+        """Number of real tokens; an image counts as its longer side, as in the token budget."""
+        return sum(_tokens(value) for value in self.fields.values())
 
     @contextmanager
     def naming(self, of: str, first: int = 0) -> Iterator[None]:
@@ -144,10 +144,16 @@ class Batch:
                 yield from value.sequences()
 
 
-def _tokens(x: Seq) -> int:
-    if x.mask is not None:
-        return int(x.mask.sum())
-    return x.rows * (x.data.shape[-1] if x.data.ndim == 4 else x.width)
+def _tokens(value: Any) -> int:
+    """The tokens of what was collated; 0 for what has none, such as labels."""
+    if isinstance(value, Ragged):
+        return _tokens(value.seq)
+    if isinstance(value, Seq):
+        if value.mask is not None:
+            return int(value.mask.sum())
+        return value.rows * (max(value.data.shape[-2:]) if value.data.ndim == 4 else value.width)
+    count = getattr(value, "tokens", None)
+    return 0 if count is None else count()
 
 
 def pad(rows: Sequence[np.ndarray], value: int = 0) -> Seq:
@@ -199,6 +205,8 @@ def collate(instances: Sequence[Instance], rows: Sequence[int] = ()) -> Batch:
             fields[name] = torch.tensor([int(v) for v in values])
         elif isinstance(first, float | np.floating):
             fields[name] = torch.tensor([float(v) for v in values])
+        elif isinstance(first, Value):
+            fields[name] = type(first).collate(values)
         elif isinstance(first, Sequences):
             fields[name] = _ragged(values, name)
         elif isinstance(first, MarkedIds) or (isinstance(first, np.ndarray) and first.dtype.kind in "iu"):

@@ -1,21 +1,38 @@
-"""Values of one example before collation: ids with annotations, several sequences, prediction targets."""
+"""Values of one example before collation: ids with annotations, several sequences, prediction targets, values of new kinds."""
 
 from __future__ import annotations
 
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 Example = Mapping[str, Any]
 """One example of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or none
-for a span, C x H x W floats for an image."""
+for a span, C x H x W floats for an image, a ``Value`` for other kinds."""
 
 
 CHOICE_LABELS = tuple(string.ascii_uppercase)
 """Class names for multiple choice: A is the first choice, whatever the file calls it."""
+
+
+class Value(ABC):
+    """A value that knows how a batch of its kind is made: what a new kind of field gives where arrays and numbers do not suffice
+    (a graph, a signal)."""
+
+    @classmethod
+    @abstractmethod
+    def collate(cls, values: Sequence[Self]) -> Any:
+        """The values of a batch together: an object with ``to(device)``, such as a dataclass of tensors; with ``tokens()`` where
+        it counts in a token budget."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """What it counts as in a token budget."""
 
 
 @dataclass(frozen=True)

@@ -68,4 +68,8 @@ def _read_info(file: Path) -> Info:
     except UnknownKind as error:
         raise ValueError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file}: damaged file: {type(error).__name__}: {error}") from None
+        raise ValueError(f"{file}: damaged file: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -101,7 +101,7 @@ def is_pair(request: Request) -> bool:
 
 def input_fields(info: Info) -> list[Field]:
     """Return the fields that a request must have; a field of several texts is last."""
-    fields = [f for f in info.fields.values() if f.is_input and f.name != "target"]
+    fields = [f for f in info.given() if f.name != "target"]
     return sorted(fields, key=lambda f: f.takes_rest)
 
 

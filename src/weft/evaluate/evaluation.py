@@ -304,8 +304,8 @@ class _Totals:
 def prediction_text(prediction: Any, codec: Codec, example: Mapping[str, str]) -> str:
     """A prediction for an example as text, in the format of the data.
 
-    The best hypothesis decoded; the value of a field; a class; several classes separated by tabs; tags separated by spaces; a number; the predicted
-    span of one of the example's texts; the tokens predicted for its masks, separated by tabs.
+    The best hypothesis decoded; the value of a field; a class; several classes separated by tabs; tags separated by spaces; a
+    number; the predicted span of one of the example's texts; the tokens predicted for its masks, separated by tabs.
     """
     info = codec.info
     if isinstance(prediction, SpanPrediction):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from weft.core.batch import Instance
-from weft.core.example import MarkedIds, Sequences
+from weft.core.example import MarkedIds, Sequences, Value
 
 BATCH_SIZE = 64
 """Maximum number of requests per batch."""
@@ -118,7 +118,7 @@ def encoder_budget(device: torch.device) -> int:
 
 
 def instance_length(instance: Instance | None) -> int:
-    """Return the number of tokens of an instance: of all its sequences; an image counts as its side length. Of None it is 0.
+    """Return the number of tokens of an instance: of all its sequences; an image counts as its longer side. Of None it is 0.
 
     Example:
         >>> instance_length(Instance(source=np.array([5, 6, 7]), label=1))
@@ -130,12 +130,14 @@ def instance_length(instance: Instance | None) -> int:
 def _value_length(value: Any) -> int:
     if isinstance(value, Instance):
         return instance_length(value)
+    if isinstance(value, Value):
+        return value.tokens
     if isinstance(value, Sequences):  # padded to the longest
         return max((len(part) for part in value.parts), default=0) * len(value)
     if isinstance(value, MarkedIds):
         return len(value)
     if isinstance(value, np.ndarray):
-        return value.shape[-1] if value.ndim == 3 or value.dtype.kind in "iu" else 0
+        return max(value.shape[-2:]) if value.ndim == 3 else len(value) if value.dtype.kind in "iu" else 0
     return 0
 
 

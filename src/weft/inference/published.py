@@ -20,7 +20,7 @@ from weft.core.contracts import (
     Tags,
     Tokenizer,
 )
-from weft.core.fields import Info, TextField
+from weft.core.fields import Field, Info, LabelField, LabelsField, NumberField, TextField
 from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
 from weft.data.requests import RequestSpec
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
@@ -72,7 +72,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         fields = {**codec.info.fields, "context": replace(codec.info.text("context"), max_length=ANY_LENGTH)}
         codec = Codec(replace(codec.info, fields=fields), codec.tokenizers)
     if objective is Classification:
-        objective, source = _BY_KIND[codec.info["label"].kind]
+        objective, source = _BY_LABEL[type(codec.info["label"])]
     if objective is MaskedLM and tokenizer.special.mask < 0:
         objective = partial(MaskedLM, mask_token_ratio=0.0)
     if "source" in codec.info:
@@ -109,10 +109,10 @@ _OBJECTIVES: list[tuple[type, Any, Any, str]] = [
     (ClassifiesPairs, partial(MaskedLM, mask_ratio=0.0, pairing=NextSentence), PlainText, "txt"),
 ]
 """Capability of a structure, with its objective, its data source, and the suffix of its data files."""
-_BY_KIND: dict[str, tuple[Any, Any]] = {
-    "label": (Classification, LabeledText),
-    "labels": (MultiLabel, partial(LabeledText, label_type="multiple")),
-    "number": (Regression, partial(LabeledText, label_type="number")),
+_BY_LABEL: dict[type[Field], tuple[Any, Any]] = {
+    LabelField: (Classification, LabeledText),
+    LabelsField: (MultiLabel, partial(LabeledText, label_type="multiple")),
+    NumberField: (Regression, partial(LabeledText, label_type="number")),
 }
 """Objective and data source by the kind of label."""
 

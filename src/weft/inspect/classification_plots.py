@@ -38,7 +38,7 @@ def plot_classification(run: TrainedRun, result: EvaluationResult, folder: Path)
         return None
     rows = sorted(result.predictions)
     sampled = subsample(rows, MAX_EXAMPLES)
-    fields = [f.name for f in run.codec.info.tokenized() or run.codec.info.images()]
+    fields = [f.name for f in run.codec.info.given()]
     labels = [result.references[row]["label"] for row in rows]
     predictions = run.predictions([{name: result.references[row][name] for name in fields} for row in sampled])
     confidence = [max(prediction.probabilities.values(), default=0.0) for prediction in predictions]

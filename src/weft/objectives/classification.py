@@ -8,7 +8,7 @@ from torch import Tensor
 
 from weft.core.batch import Batch, Clock
 from weft.core.contracts import Dataset, Search, Structure
-from weft.core.fields import Info, LabelField
+from weft.core.fields import Info, LabelField, LabelsField, NumberField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
 from weft.core.registry import block
@@ -54,7 +54,7 @@ class Classification(LabelObjective):
         bos: bool = False,
     ):
         refuse_choices(info)
-        better = {"labels": "multi-label", "number": "regression"}.get(info["label"].kind, "for this kind")
+        better = {LabelsField: "multi-label", NumberField: "regression"}.get(type(info["label"]), "for this kind")
         label = info.expect("label", LabelField, f"use the objective {better}")
         super().__init__(info, dim, pair_order, bos)
         self.smoothing = label_smoothing

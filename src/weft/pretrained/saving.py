@@ -12,7 +12,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder
+from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder, PatchEmbedder
 from weft.core.contracts import Structure
 from weft.core.files import check_free, complete_folder, copy_file
 from weft.core.io import write_json
@@ -91,6 +91,7 @@ def write_folder(
         linear = {f"linear.{name}": tensor.detach().cpu().contiguous() for name, tensor in head.items()}
         save_file(linear, str(file), metadata={"format": "pt"})
         return
+    _refuse_oblong_images(model)
     tensors = {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
     zero = [name for name, _ in family.zero if name in tensors and not tensors[name].any()]
     classes = [len(tensors[name]) for name in ("classifier.out.weight", "tag_head.out.weight") if name in tensors]
@@ -226,3 +227,13 @@ def copy_companion_files(source: Path, target: Path) -> None:
         written = (target / path).is_file() and path.parent != Path()  # modules of sentence-transformers
         if str(path) != "config.json" and not path.name.endswith(".index.json") and not written:
             copy_file(file, target / path)
+
+
+def _refuse_oblong_images(model: nn.Module) -> None:
+    """Raise ValueError for a model of images that are no squares: config.json has one image size."""
+    for patch in model.modules():
+        if isinstance(patch, PatchEmbedder) and patch.shape[1] != patch.shape[2]:
+            raise ValueError(
+                f"the model reads images of {patch.shape[1]} x {patch.shape[2]} pixels, but published models have square ones; "
+                "train on squares to publish it"
+            )

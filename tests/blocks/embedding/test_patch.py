@@ -53,6 +53,19 @@ def test_patches_are_in_row_major_order() -> None:
         patchify(x, 3)
 
 
+def test_images_need_not_be_square() -> None:
+    oblong = ImageField("image", 3, 8, 12)
+    patch = PatchEmbedder(5, oblong, size=4, cls_token=False, position=None)
+    x = torch.randn(2, 3, 8, 12)
+    expected = patchify(x, 4) @ patch.weight.flatten(1).T + patch.bias
+    torch.testing.assert_close(patch(Seq(x)).data, expected)
+    assert PatchEmbedder(5, oblong, size=4)(Seq(x)).data.shape == (2, 1 + 2 * 3, 5)
+    with pytest.raises(ValueError, match=r"the image has 3 x 12 x 8 .* but the model expects 3 x 8 x 12"):
+        patch(Seq(x.mT))
+    with pytest.raises(ValueError, match=r"images of 8 x 12 pixels .* patches of 8 x 8; set size to a divisor of 8 and 12"):
+        PatchEmbedder(5, oblong, size=8)
+
+
 def test_patch_embedding_equals_a_linear_layer_on_patches() -> None:
     patch = PatchEmbedder(5, FIELD, size=4, cls_token=False, position=None)
     assert patch.weight.shape == (5, 3, 4, 4) and patch.bias.shape == (5,)

@@ -22,6 +22,7 @@ from weft.learning import Gradient
 from weft.models import vit
 from weft.objectives import Classification, MaskedPatches
 from weft.training.dry_run import check
+from weft.training.recipes import read_run_text
 
 GRAY = ImageField("image", 1, 4, 4)
 RED, BLUE = (250, 5, 5), (5, 5, 250)
@@ -55,6 +56,23 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
     assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
     with pytest.raises(IndexError, match="row 12 is out of range: the dataset has 12 rows"):
         train[12]
+
+
+def test_images_need_not_be_square(tmp_path: Path) -> None:
+    table = write_images(tmp_path)
+    corpus = LabeledImages(train=str(table), size=(4, 8), validation_fraction=0.0).open()
+    assert corpus.codec.info.images()[0].shape == (3, 4, 8) and corpus.splits["train"].lengths["image"].tolist() == [8] * 12
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[1, 6] = 255
+    Image.fromarray(pixels).save(tmp_path / "images/0.png")
+    assert np.argwhere(corpus.splits["train"][0]["image"] > 0).tolist() == [[c, 1, 6] for c in range(3)]
+    recipe = (
+        f"data: {{type: labeled-images, train: {table}, size: [4, 8], validation_fraction: 0}}\n"
+        "structure: {type: vit, dim: 8, layers: 1, heads: 2, hidden: 8, patch: 2}\nobjective: classification\ndevice: cpu\n"
+        "learning: {type: gradient, steps: 2, batch_tokens: 64}\n"
+    )
+    run = read_run_text(recipe, "r.yaml", tmp_path).train(tmp_path / "run", quiet=True)
+    assert run.model.embedder.parts[0].number == 8 and run.predict([str(tmp_path / "images/1.png")])[0] in ("blue", "red")
 
 
 def test_rows_and_columns_of_an_image_stay_where_they_are(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.blocks.embedding.position import LearnedPositionEmbedder
-from weft.core.fields import Field
+from weft.core.fields import Field, VectorField
 from weft.core.registry import block
 
 
@@ -32,33 +32,35 @@ class InterpolatedPositionEmbedder(LearnedPositionEmbedder):
 
     def __init__(self, dim: int, field: Field):
         super().__init__(dim, field)
+        self.grid = field.grid if isinstance(field, VectorField) else ()
 
     def fitted(self, pretrained_PD: Tensor) -> Tensor:
-        """Pretrained embeddings interpolated to this grid; unchanged if one of the two is not a square grid."""
-        source, target = _grid(len(pretrained_PD)), _grid(self.length)
-        if (
-            pretrained_PD.ndim != 2
-            or source is None
-            or target is None
-            or source.before != target.before
-            or source.side == target.side
-        ):
+        """Pretrained embeddings of a square grid interpolated to this grid; unchanged if one of the two is no grid."""
+        source, target = _square(len(pretrained_PD)), self._target()
+        if pretrained_PD.ndim != 2 or source is None or target is None or source.before != target.before or source == target:
             return pretrained_PD
         first_PD, grid_PD = pretrained_PD[: source.before], pretrained_PD[source.before :]
-        grid_1Dhw = grid_PD.T.unflatten(1, (source.side, source.side))[None]
-        resized_1Dhw = F.interpolate(grid_1Dhw, size=(target.side, target.side), mode="bicubic", align_corners=False)
+        grid_1Dhw = grid_PD.T.unflatten(1, (source.rows, source.columns))[None]
+        resized_1Dhw = F.interpolate(grid_1Dhw, size=(target.rows, target.columns), mode="bicubic", align_corners=False)
         return torch.cat([first_PD, resized_1Dhw[0].flatten(1).T])
+
+    def _target(self) -> _Grid | None:
+        if not self.grid:
+            return _square(self.length)
+        rows, columns = self.grid
+        return _Grid(rows, columns, self.length - rows * columns)
 
 
 class _Grid(NamedTuple):
-    side: int
+    rows: int
+    columns: int
     before: int
 
 
-def _grid(length: int) -> _Grid | None:
+def _square(length: int) -> _Grid | None:
     """The square grid of ``length`` positions, with or without a class token before it; None if there is none."""
     for before in (0, 1):
         side = isqrt(max(length - before, 0))
         if side and side * side + before == length:
-            return _Grid(side, before)
+            return _Grid(side, side, before)
     return None

@@ -56,7 +56,8 @@ class PatchEmbedder(Embedder):
         self.weight = nn.Parameter(torch.empty(dim, field.channels, size, size))
         self.bias = nn.Parameter(torch.zeros(dim))
         self.cls_token = nn.Parameter(torch.empty(dim)) if cls_token else None
-        patches = VectorField(field.name, dim, self.number + cls_token)
+        grid = (field.height // size, field.width // size)
+        patches = VectorField(field.name, dim, self.number + cls_token, grid)
         self.position = None if position is None else position(dim, patches)
         nn.init.normal_(self.weight, std=(field.channels * size * size) ** -0.5)
         if self.cls_token is not None:

@@ -110,7 +110,7 @@ class Field(ABC):
         raise ValueError(f"the field {self.name!r}, which is {self.describe()}, has no positions")
 
     def describe(self) -> str:
-        """The kind and its sizes, for messages: ``text of up to 512 tokens``."""
+        """The kind and its sizes, for messages: ``text, up to 8,000 ids``."""
         return self.kind
 
     # ---------------------------------------------------------------------------------------------------- examples
@@ -220,8 +220,8 @@ def field_from_json(content: Any) -> Field:
     kind = FIELD_KINDS.get(content["kind"])
     if kind is None:
         raise UnknownKind(
-            f"the field {content['name']!r:.80} has the unknown kind {content['kind']!r:.80}; kinds are {', '.join(FIELD_KINDS)}; "
-            "if a plug-in defines it, pass --import"
+            f"the field {content['name']!r:.80} has the unknown kind {content['kind']!r:.80}; kinds are "
+            f"{', '.join(FIELD_KINDS)}; if a plug-in defines it, pass --import"
         )
     options = {name: value for name, value in content.items() if name != "kind"}
     try:
@@ -234,8 +234,11 @@ def _read(annotation: Any, value: Any) -> Any:
     """A JSON value as a value of a declared type: str, int, float, bool, a tuple of one of them, or a dataclass."""
     if dataclasses.is_dataclass(annotation):
         hints, names = get_type_hints(annotation), [f.name for f in dataclasses.fields(annotation)]
-        if not isinstance(value, dict) or set(value) != set(names):
-            raise ValueError(f"expected {', '.join(names)}; found {', '.join(map(str, value))[:200] if value else value!r}")
+        if not isinstance(value, dict):
+            raise ValueError(f"expected {', '.join(names)}; found {value!r:.80}")
+        for what, others in (("lacks", set(names) - set(value)), ("has the unknown", set(value) - set(names))):
+            if others:
+                raise ValueError(f"it {what} {', '.join(map(str, sorted(others)))[:200]}; it must have {', '.join(names)}")
         found: dict[str, Any] = {}
         for name in names:
             try:

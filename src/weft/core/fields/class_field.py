@@ -42,7 +42,7 @@ class ClassField(Field):
         return self.classes
 
     def describe(self) -> str:
-        return f"{self.kind}, {self.classes:,} classes"
+        return f"{self.kind}, up to {self.classes:,} classes"
 
     def class_column(self, ragged: bool) -> dict[str, StoredColumn]:
         """The column of the ids of classes."""

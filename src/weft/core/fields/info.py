@@ -40,7 +40,7 @@ class Info:
         """Return the field of this name; raise ValueError with ``advice`` on what to do if it is of another kind."""
         field = self[name]
         if not isinstance(field, kind):
-            expected = " or ".join(repr(known) for known, cls in FIELD_KINDS.items() if issubclass(cls, kind))
+            expected = " or ".join(repr(known) for known, cls in sorted(FIELD_KINDS.items()) if issubclass(cls, kind))
             raise ValueError(
                 f"field {name!r} of the data ({self.data}) has the kind {field.kind!r}, expected {expected}; {advice}"
             )
@@ -77,6 +77,10 @@ class Info:
     def images(self) -> list[ImageField]:
         """Fields with an image."""
         return self.of_kind(ImageField)
+
+    def given(self) -> list[Field]:
+        """Fields that are given where the others are predicted: texts, images."""
+        return [f for f in self.fields.values() if f.is_input]
 
     def annotations(self, text: TokenizedField) -> list[Field]:
         """Fields that refer to the words or tokens of this text."""

@@ -47,14 +47,14 @@ class TextField(TokenizedField):
     Example:
         >>> field = TextField("text", vocab=100, max_length=8)
         >>> field.describe(), field.outputs
-        ('text, 100 ids, up to 8 tokens', 100)
+        ('text, up to 100 ids', 100)
     """
 
     words: bool = False
     max_words: int = 0
 
     def describe(self) -> str:
-        return f"text, {self.vocab:,} ids, up to {self.max_length:,} tokens"
+        return f"text, up to {self.vocab:,} ids"
 
     def several(self, name: str) -> TextsField:
         """The field of several such texts per example."""

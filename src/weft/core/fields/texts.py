@@ -33,7 +33,7 @@ class TextsField(TokenizedField):
     takes_rest: ClassVar[bool] = True
 
     def describe(self) -> str:
-        return f"texts, {self.vocab:,} ids, up to {self.max_length:,} tokens each"
+        return f"texts, up to {self.vocab:,} ids"
 
     def parts(self, cell: str) -> list[str]:
         return cell.split("\t")

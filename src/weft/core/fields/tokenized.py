@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CHARACTERS_PER_TOKEN, MIN_TOKENS = 64, 1024
 """A text is cut to 64 characters for each token of its maximum length, and to no less than 65,536, before it is tokenized: the
 tokenizer needs about 100 bytes for each character, most of them for tokens that would then be removed."""
+_SPECIAL, _FRAME = Special(), Frame()
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class TokenizedField(Field):
     vocab: int
     max_length: int = 512
     space: str = "text"
-    special: Special = Special()
+    special: Special = _SPECIAL
     characters: int = 0
-    frame: Frame = Frame()
+    frame: Frame = _FRAME
     continuations: str = ""
     sentence_ends: tuple[int, ...] = ()
     sentinel_count: int = 0

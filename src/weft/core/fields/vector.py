@@ -25,14 +25,16 @@ class VectorField(Field):
         name: ``point``; of patches, the name of the image.
         size: Size of a vector.
         length: Number of vectors.
+        grid: Rows and columns of vectors that lie on a grid, such as patches; a class token may precede them. Empty = no grid.
 
     Example:
-        >>> VectorField("image", size=64, length=17).positions  # 4 x 4 patches and a class token
-        17
+        >>> VectorField("image", size=64, length=13, grid=(3, 4)).positions  # 3 x 4 patches and a class token
+        13
     """
 
     size: int
     length: int = 1
+    grid: tuple[int, ...] = ()
 
     def __post_init__(self):
         require_positive(self, "size", "length")

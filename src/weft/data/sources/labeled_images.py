@@ -38,7 +38,8 @@ class LabeledImages(Data):
     WebP, TIFF or PPM files of at most 67 million pixels; they are read on demand (with the package Pillow), resized (not cropped)
     and scaled to [-1, 1], as ViT expects: 8-bit values from [0, 255], wider integers from [0, 65535], floats from [0, 1]. All
     images are decoded once before training, so that a missing or damaged one is an error with the line of the table; this is
-    remembered until a file changes. An image counts as ``size`` tokens of a batch (the larger one). Fields: ``image`` and ``label``.
+    remembered until a file changes. An image counts as ``size`` tokens of a
+    batch (the larger one of two). Fields: ``image`` and ``label``.
 
     Args:
         train: A table.

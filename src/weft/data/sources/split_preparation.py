@@ -47,7 +47,11 @@ def write_split(
         keep: For a split that shares its files with another: whether a row belongs to it.
         progress: Progress callback.
     """
-    cells = list(dict.fromkeys([*source.text_fields(), *source.target_fields(), *source.extra_cells, source.key_field]))
+    cells = list(
+        dict.fromkeys(
+            [*source.text_fields(), *source.input_fields(), *source.target_fields(), *source.extra_cells, source.key_field]
+        )
+    )
     writer = DatasetWriter(folder, codec.info, cells)
     state = writer.state or {"marks": [(0, 0, 0)] * len(files), "ledger": None}
     ledger = Ledger(flatten(files), state["ledger"])

@@ -116,8 +116,9 @@ class TextSource(Data):
 
     def inputs(self, cursors: list[Cursor]) -> Iterator[ParsedRow]:
         """Parse rows as ``rows`` does, for prediction: what is to be predicted is neither needed nor returned."""
+        inputs = {**self.text_fields(), **self.input_fields()}
         for row in self.rows(cursors):
-            yield row._replace(cells={name: cell for name, cell in row.cells.items() if name in self.text_fields()})
+            yield row._replace(cells={name: cell for name, cell in row.cells.items() if name in inputs})
 
     def layout(self, file: str) -> Layout:
         """Return how the rows of a file are written."""
@@ -164,6 +165,10 @@ class TextSource(Data):
 
     def target_fields(self) -> dict[str, TargetSpec]:
         """Fields to predict."""
+        return {}
+
+    def input_fields(self) -> dict[str, TargetSpec]:
+        """Inputs that are no texts."""
         return {}
 
     def tokenizers(self) -> dict[str, Tokenizer]:
@@ -244,8 +249,8 @@ class TextSource(Data):
                 decoder_start=tokenizer.decoder_start,
             )
             fields[name] = text.several(name) if name in self.list_fields else text
-        for name, target in self.target_fields().items():
-            fields[name] = target.kind.declare(name, labels[name], target.over)
+        for name, target in {**self.input_fields(), **self.target_fields()}.items():
+            fields[name] = target.kind.declare(name, labels.get(name, ()), target.over)
         return Info(fields, target=self.generated_field, data=name_of(type(self)), hints=self.hints)
 
     # -------------------------------------------------------------------------------------------------------- cached steps
@@ -331,7 +336,7 @@ class TextSource(Data):
 
     def _well_formed(self, cursors: list[Cursor], ledger: Ledger) -> Iterator[ParsedRow]:
         """Yield rows with text and targets; reject malformed ones and count empty ones."""
-        counts, texts = ledger.counts, list(dict.fromkeys([*self.text_fields(), self.key_field]))
+        counts, texts = ledger.counts, list(dict.fromkeys([*self.text_fields(), *self.input_fields(), self.key_field]))
         needed = [name for name, target in self.target_fields().items() if not target.kind.may_be_empty]
         for row in self.rows(cursors):
             counts["rows read"] += 1

@@ -36,7 +36,7 @@ _EMPTY_HASH = hashlib.blake2b(digest_size=8)
 
 @dataclass
 class TargetSpec:
-    """A field to predict.
+    """A field that is no text; most of them are predicted.
 
     Args:
         kind: The class of the field (see ``weft.core.fields``).
