@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from weft.core.contracts import Codec, ModelsLanguage, Objective
+from weft.core.contracts import Codec, ModelsLanguage, Objective, Structure
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, Info
 from weft.core.io import list_files
@@ -105,7 +105,7 @@ def input_fields(info: Info) -> list[Field]:
     return sorted(fields, key=lambda f: f.kind == "texts")
 
 
-def encoder_field(model: Any, info: Info) -> Field | None:
+def encoder_field(model: Structure, info: Info) -> Field | None:
     """Return the text field that the encoder of a model reads; None = the model continues the text itself."""
     if ModelsLanguage in model.provides():
         return None
