@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 """Exit codes."""
-BATCH_SIZE = 64
-"""Inputs per batch where the input is not typed at a terminal."""
 
 
 def message(text: str) -> None:
@@ -57,6 +55,8 @@ def read_lines(file: Path | None) -> Iterator[str]:
 
 def batch_size() -> int:
     """1 where a person types the input at a terminal, so that each line is answered at once."""
+    from weft.inference.engine import BATCH_SIZE
+
     return 1 if sys.stdin.isatty() else BATCH_SIZE
 
 
