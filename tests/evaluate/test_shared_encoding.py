@@ -31,8 +31,13 @@ TASKS = {
 }
 
 
-@pytest.fixture(scope="module", params=TASKS)
+WITH_PROBABILITIES = ("classifier", "tagger")
+"""The tasks whose predictions have class probabilities."""
+
+
+@pytest.fixture(scope="module")
 def trained(request, tmp_path_factory) -> weft.TrainedRun:
+    """The run of the task that a test is parametrized with."""
     folder = tmp_path_factory.mktemp("shared")
     name, text, source, structure, objective, metric = TASKS[request.param]
     (folder / name).write_text(text)
@@ -45,6 +50,9 @@ def trained(request, tmp_path_factory) -> weft.TrainedRun:
     ).train(folder / "run", quiet=True)
 
 
+every_task = pytest.mark.parametrize("trained", TASKS, indirect=True, scope="module")
+
+
 @contextmanager
 def encoder_rows(model: torch.nn.Module) -> Iterator[list[int]]:
     """Record the number of rows of every encoder call."""
@@ -54,6 +62,7 @@ def encoder_rows(model: torch.nn.Module) -> Iterator[list[int]]:
     handle.remove()
 
 
+@every_task
 def test_evaluation_encodes_every_sequence_once(trained) -> None:
     with encoder_rows(trained.model) as rows:
         result = trained.evaluate("valid")
@@ -64,14 +73,14 @@ def test_evaluation_encodes_every_sequence_once(trained) -> None:
     assert (sum(windows) > len(dataset)) == (getattr(trained.objective, "window", None) is not None)
 
 
+@pytest.mark.parametrize("trained", WITH_PROBABILITIES, indirect=True, scope="module")
 def test_prediction_with_probabilities_encodes_every_request_once(trained) -> None:
-    if not isinstance(trained.model, Classifier | Tagger):
-        pytest.skip("generation and spans have no class probabilities")
     with encoder_rows(trained.model) as rows:
         assert len(trained.predict(["a good film", "a bad play", "a film"], batch_size=2)) == 3
     assert rows == [2, 1]
 
 
+@every_task
 def test_loss_and_predictions_equal_those_of_separate_passes(trained, monkeypatch) -> None:
     shared = trained.evaluate("valid")
     monkeypatch.setattr("weft.evaluate.shared_encoding._METHODS", ())

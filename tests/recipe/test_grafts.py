@@ -91,7 +91,7 @@ def test_empty_grafts_change_nothing(read) -> None:
         (
             "encoder.layer.mixer: alignmnt",
             "7: structure.with.encoder.layer.mixer: no Mixer named 'alignmnt'; did you mean 'alignment'? "
-            "(known: alignment, linear-attention, multihead, gated-convolution, state-space)",
+            "(known: alignment, linear-attention, multihead, gated-convolution, state-space; your own: --import MODULE)",
         ),
         (
             "encoder.layer.mixer: {haeds: 3}",
@@ -100,7 +100,10 @@ def test_empty_grafts_change_nothing(read) -> None:
         ),
         ("'*.dropout': 2", "7: structure.with.*.dropout: must be a number from 0 to below 1, not 2"),
         ("encoder.layers: 0", "7: structure.with.encoder.layers: must be an integer from 1 to 1,000, not 0"),
-        ("encoder.layer: [a]", "7: structure.with.encoder.layer.0: no Layer named 'a' (known: transformer-layer)"),
+        (
+            "encoder.layer: [a]",
+            "7: structure.with.encoder.layer.0: no Layer named 'a' (known: transformer-layer; your own: --import MODULE)",
+        ),
     ],
 )
 def test_wrong_grafts_are_located(errors_of, grafts: str, message: str) -> None:

@@ -145,7 +145,7 @@ def test_an_override_changes_one_copy_of_an_alias(read, small: str) -> None:
         (
             "structure.encoder.type=lsmt",
             "structure.encoder.type: no Encoder named 'lsmt'; did you mean 'lstm'? "
-            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)",
+            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer; your own: --import MODULE)",
         ),
         (
             "structure.encoder.heads=2",

@@ -67,7 +67,13 @@ def test_objectives_by_name(read, small: str) -> None:
         ),
         ("{}", ["objective: an empty mapping; at least one Objective is needed"]),
         ("[next-token]", ['objective: must be an Objective, a name or {type: name, ...}, not ["next-token"]']),
-        ("{a: next-tokn}", ["objective.a: no Objective named 'next-tokn'; did you mean 'next-token'? (known: {objectives})"]),
+        (
+            "{a: next-tokn}",
+            [
+                "objective.a: no Objective named 'next-tokn'; did you mean 'next-token'? "
+                "(known: {objectives}; your own: --import MODULE)"
+            ],
+        ),
         ("{a: {}}", ["objective.a: needs a type: which Objective? (known: {objectives})"]),
     ],
 )
@@ -91,13 +97,13 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
             "type: transformer, layers: 1",
             "type: transfomer",
             "6: structure.encoder.type: no Encoder named 'transfomer'; did you mean 'transformer'? "
-            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)",
+            "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer; your own: --import MODULE)",
         ),
         (
             "decoder: transformer",
             "decoder: Transformer",
             "7: structure.decoder: no Decoder named 'Transformer'; did you mean 'transformer'? "
-            "(known: lstm, gru, attention-lstm, attention-gru, transformer)",
+            "(known: lstm, gru, attention-lstm, attention-gru, transformer; your own: --import MODULE)",
         ),
         ("dim: 16", "dim: 0", "5: structure.dim: must be an integer from 1 to 1,000,000, not 0"),
         ("dim: 16", "dim: 16.0", "5: structure.dim: must be an integer from 1 to 1,000,000, not 16.0"),
@@ -154,7 +160,7 @@ def test_wrong_values_are_located(errors_of, small: str, old: str, new: str, mes
         "{de}": "did you mean 'de'?",
         "{transformer}": f"(options: {', '.join(option_parameters(Transformer))})",
         "{encoder}": "must be an Encoder, a name or {type: name, ...}",
-        "{encoders}": f"(known: {', '.join(CATALOG[Encoder])})",
+        "{encoders}": f"(known: {', '.join(CATALOG[Encoder])}; your own: --import MODULE)",
         "{datas}": f"(known: {', '.join(next(v for k, v in CATALOG.items() if k.__name__ == 'Data'))})",
     }
     for short, long in shorthands.items():
@@ -530,6 +536,16 @@ def test_a_parser_without_a_recipe() -> None:
     assert parser.read(Encoder, Node("lsmt", "here"), "encoder") is None
     assert [str(p) for p in parser.problems] == [
         "here: encoder: no Encoder named 'lsmt'; did you mean 'lstm'? "
-        "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer)"
+        "(known: bag-of-words, cnn, lstm, gru, transformer, shared-transformer; your own: --import MODULE)"
     ]
     assert MultiHeadAttention(8, 8, heads=2).heads == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("steps", "learning.steps"), ("lr", "learning.optimizer.lr"), ("metrics", "evaluate.metrics"), ("x_y_z", None)],
+)
+def test_an_option_of_a_part_at_the_top_level_is_suggested_with_its_path(errors_of, small: str, key: str, meant: str) -> None:
+    (line,) = errors_of(f"{small.rstrip()}\nevaluate: {{every: 10}}\n{key}: 3\n")
+    hint = f"; did you mean {meant!r}?" if meant else ""
+    assert line.partition(" (options: ")[0].endswith(f": {key}: a recipe has no option {key!r}{hint}")

@@ -16,8 +16,6 @@ from weft.core.printable import one_line, printable, printable_json, printable_l
 
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 """Exit codes."""
-BATCH_SIZE = 64
-"""Inputs per batch where the input is not typed at a terminal."""
 
 
 def message(text: str) -> None:
@@ -54,6 +52,8 @@ def read_lines(file: Path | None) -> Iterator[str]:
 
 def batch_size() -> int:
     """1 where a person types the input at a terminal, so that each line is answered at once."""
+    from weft.inference.engine import BATCH_SIZE
+
     return 1 if sys.stdin.isatty() else BATCH_SIZE
 
 

@@ -100,7 +100,7 @@ def _register(kind: type, name: str, factory: Callable[..., Any]) -> None:
         raise TypeError(f"{name!r} is taken in slot {kind.__name__} by {CATALOG[kind][name].__name__}")
     bare = [p.name for p in _parameters(factory) if p.kind is p.KEYWORD_ONLY and p.annotation is p.empty]
     if bare:
-        raise TypeError(f"{factory.__name__}: option {bare[0]!r} has no type")
+        raise TypeError(f"{factory.__name__}: option {bare[0]!r} has no type; annotate it, for example {bare[0]}: float = 0.1")
     if taken := [p.name for p in _parameters(factory) if p.name in ("type", "with")]:
         raise TypeError(f"{factory.__name__}: an option cannot be named {taken[0]!r}, which is a reserved key of recipes")
     CATALOG[kind][name] = factory

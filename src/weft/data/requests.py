@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from weft.core.contracts import Codec, ModelsLanguage, Objective
+from weft.core.contracts import Codec, ModelsLanguage, Objective, Structure
 from weft.core.fields import Field, Info, InvalidCell, TextField
 from weft.core.fields.base import join_cell, text_of
 from weft.core.io import list_files
@@ -105,7 +105,7 @@ def input_fields(info: Info) -> list[Field]:
     return sorted(fields, key=lambda f: f.takes_rest)
 
 
-def encoder_field(model: Any, info: Info) -> TextField | None:
+def encoder_field(model: Structure, info: Info) -> TextField | None:
     """Return the text field that the encoder of a model reads; None = the model continues the text itself."""
     if ModelsLanguage in model.provides():
         return None

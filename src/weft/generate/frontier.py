@@ -63,7 +63,7 @@ def forbidden(field: TextField, vocab: int) -> list[int]:
     return sorted(i for i in never if 0 <= i < vocab)
 
 
-def positions(model: Any) -> int | None:
+def positions(model: object) -> int | None:
     """Maximum number of tokens that the model can generate, prompt included; None = unlimited."""
     embedder = getattr(model, "target_embedder", None) or getattr(model, "embedder", None)
     lengths = (

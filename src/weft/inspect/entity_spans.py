@@ -11,7 +11,7 @@ COLORS = 12
 
 
 def spans_of(tags: Sequence[str]) -> list[Span]:
-    """Return the spans of tags, lenient towards sequences that are not valid in their scheme.
+    """Return the spans of tags, lenient toward sequences that are not valid in their scheme.
 
     Tags that are no entity tags, such as parts of speech, are spans of one word each.
 

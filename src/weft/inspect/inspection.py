@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core.batch import Instance, collate
 from weft.core.contracts import Classifies, Codec, Decodes, ExtractsSpans, Objective, Structure, Tags
@@ -301,14 +301,14 @@ def _classes(model: Any, codec: Codec, text: str, *, is_output: bool) -> dict[st
 # ---------------------------------------------------------------------------------------------------------------- tensors
 
 
-def input_fields(model: Any, codec: Codec) -> list[TextField]:
+def input_fields(model: Structure, codec: Codec) -> list[TextField]:
     """The fields of the model's input."""
     if Decodes in model.provides():
-        return [encoder_field(model, codec.info) or model.target]
+        return [encoder_field(model, codec.info) or cast(Decodes, model).target]
     return codec.info.input_texts()
 
 
-def encoder_input(model: Any, codec: Codec, text: str) -> np.ndarray | MarkedIds:
+def encoder_input(model: Structure, codec: Codec, text: str) -> np.ndarray | MarkedIds:
     """The input ids of a text, or of several separated by tabs, with special tokens."""
     fields = input_fields(model, codec)
     row = {fields[0].name: text} if len(fields) == 1 else request_cells(codec.info, text)
@@ -324,7 +324,7 @@ def token_names(codec: Codec, field: TextField, ids: Sequence[int]) -> list[str]
     return [special.get(number, name) for number, name in zip(ids, names, strict=True)]
 
 
-def _batch(model: Any, **rows: Sequence[int] | np.ndarray | MarkedIds) -> Any:
+def _batch(model: nn.Module, **rows: Sequence[int] | np.ndarray | MarkedIds) -> Any:
     instance = Instance({name: ids if isinstance(ids, MarkedIds) else np.array(ids, np.int64) for name, ids in rows.items()})
     return collate([instance]).to(next(model.parameters()).device)
 

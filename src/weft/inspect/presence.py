@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Embedder
@@ -66,7 +66,7 @@ class ScoredModel:
         cost: Number of tokens, or of equally large computations, per copy.
     """
 
-    model: Any
+    model: nn.Module
     instance: Instance
     features: Features
     outputs: Sequence[str]
@@ -181,7 +181,7 @@ def _spread(presence_NF: Tensor, owner: np.ndarray) -> Tensor:
     return full[:, torch.where(index < 0, full.shape[1] - 1, index)]
 
 
-def _outermost_embedders(model: Any) -> list[Embedder]:
+def _outermost_embedders(model: nn.Module) -> list[Embedder]:
     """The embedders that are not part of another embedder."""
     found = [module for module in model.modules() if isinstance(module, Embedder)]
     inner = {id(part) for module in found for part in module.modules() if part is not module}

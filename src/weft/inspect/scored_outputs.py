@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from weft.blocks import PatchEmbedder
 from weft.core.batch import Batch, Instance
-from weft.core.contracts import Decodes, Latent, Objective
+from weft.core.contracts import Classifies, Decodes, Latent, Objective, Tags
 from weft.core.example import ids_of
 from weft.core.fields import ClassField, TagsField
 from weft.data import encode_example
@@ -174,7 +174,7 @@ def _class_indices(label: ClassField, targets: Sequence[str]) -> list[int]:
 
 
 def _class_scores(objective: Any, chosen: Sequence[int]) -> Any:
-    def score(model: Any, batch: Batch) -> Tensor:
+    def score(model: Classifies, batch: Batch) -> Tensor:
         if isinstance(objective, MultiLabel):  # independent classes: the logit is the log-odds
             return model.classifier(model.features(batch["text"])).float()[:, list(chosen)]
         logit_NC = objective.logits(model, batch).float()
@@ -202,7 +202,7 @@ def _tagged(asked: _Request, targets: Sequence[str], baseline: Baseline, patch: 
     if model.chain is not None:
         asked.notes.append("The scores are those of the tags without the transitions of the CRF.")
 
-    def score(model: Any, batch: Batch) -> Tensor:
+    def score(model: Tags, batch: Batch) -> Tensor:
         logit_NC = model.tag_head(batch["tags"].gather(model.encode(batch["text"]))).float()
         logit_NWC = logit_NC.unflatten(0, (len(batch), -1))
         odds_NW = log_odds(logit_NWC, torch.tensor(indices, device=logit_NC.device).expand(len(batch), -1))
@@ -239,7 +239,7 @@ def _generated(run: TrainedRun, request: Request, baseline: Baseline, patch: int
     if len(targets) < len(done.targets) - done.forced:
         notes.append(f"Only the first {MAX_OUTPUTS} of {len(done.targets) - done.forced} generated tokens are attributed.")
 
-    def score(model: Any, batch: Batch) -> Tensor:
+    def score(model: Decodes, batch: Batch) -> Tensor:
         hidden_NKD = model.decode(batch["input"], model.memory(batch)).hidden.data[:, done.forced :][:, : len(targets)]
         logit_NKV = model.head(hidden_NKD.flatten(0, 1)).float().unflatten(0, hidden_NKD.shape[:2])
         return log_odds(logit_NKV, torch.tensor(targets, device=logit_NKV.device).expand(len(batch), -1))
@@ -276,7 +276,7 @@ def _patches(field_name: str, name: str, image_CHW: np.ndarray, patch: int) -> F
     return Features(names, [field_name] * len(names), {name: patch_owners(height, width, patch)}, (rows, columns))
 
 
-def _patch_size(model: Any) -> int:
+def _patch_size(model: nn.Module) -> int:
     """The patches of the model; pixels where it has none."""
     return next((module.size for module in model.modules() if isinstance(module, PatchEmbedder)), 1)
 

@@ -9,7 +9,6 @@ from weft.core.contracts import (
     CHOICE,
     Classifies,
     Decoder,
-    Decodes,
     Embedder,
     Head,
     ModelsLanguage,
@@ -24,7 +23,7 @@ from weft.core.seq import Seq
 
 
 @block("language-model")
-class LanguageModel(Structure, Decodes, ModelsLanguage, Classifies, ScoresChoices):
+class LanguageModel(Structure, ModelsLanguage, Classifies, ScoresChoices):
     """Autoregressive language model; with a pooler it also classifies texts or scores choices.
 
     p(x_t | x_<t) = softmax(head(decoder(embedder(x_<t)))),  p(label | x) = softmax(classifier(pooler(decoder(embedder(x))))),

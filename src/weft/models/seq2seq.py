@@ -18,7 +18,7 @@ from weft.core.seq import Memory, Seq
 
 
 @block("seq2seq")
-class Seq2Seq(Structure, Encodes, Decodes, Reconstructs):
+class Seq2Seq(Structure, Encodes, Reconstructs):
     """Encoder-decoder model: generates a target sequence from a source sequence.
 
     p(y_t | y_<t, x) = softmax(head(decoder(y_<t, encoder(x))))

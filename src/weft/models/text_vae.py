@@ -16,11 +16,11 @@ from weft.core.contracts import (
     Decodes,
     Encodes,
     Injection,
-    Latent,
     Pooler,
     Posterior,
     Reconstructs,
     Structure,
+    TextAutoencoder,
     Variational,
 )
 from weft.core.fields import Info
@@ -48,7 +48,7 @@ def source_encoder(encoder: Build[Structure], info: Info) -> Any:
 
 
 @block("text-vae")
-class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
+class TextVAE(TextAutoencoder, DecodesFromLatent, Variational):
     """Variational autoencoder of text.
 
     q(z|x) = N(mu, diag(exp(logvar))) with [mu; logvar] = W pooler(encoder(x));  p(x|z) = prod_t p(x_t | x_<t, z);  p(z) = N(0, I)
@@ -107,20 +107,6 @@ class TextVAE(Structure, Encodes, DecodesFromLatent, Latent, Variational):
     def posterior(self, x: Seq) -> Posterior:
         mean_BP, logvar_BP = self.to_posterior(self.pooler(self.encode(x))).chunk(2, -1)
         return Posterior(mean_BP, logvar_BP)
-
-    def forward(
-        self,
-        x: Seq | Tensor,
-        decoder_input: Seq | Tensor,
-        mask: Tensor | None = None,
-        decoder_mask: Tensor | None = None,
-        label: Tensor | None = None,
-    ) -> Tensor:
-        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
-
-        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
-        """
-        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
 
     def prior(self, rows: int, label_B: Tensor | None = None) -> Tensor:
         return torch.randn(rows, self.latent, device=self.to_posterior.weight.device)

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock
-from weft.core.contracts import Dataset, Search, Structure
+from weft.core.contracts import Classifies, Dataset, Search
 from weft.core.fields import Info, LabelField, LabelsField, NumberField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
@@ -60,16 +60,16 @@ class Classification(LabelObjective):
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(label, weights)
 
-    def setup(self, model: Structure, dataset: Dataset) -> None:
+    def setup(self, model: Classifies, dataset: Dataset) -> None:
         self.class_weights.count(dataset[index]["label"] for index in range(len(dataset)))
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Classifies, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
         nll_B = model.classifier.nll(self.input.features(model, batch), batch["label"], smoothing)
         return Loss.of(self.class_weights(nll_B, batch["label"]).sum(), len(batch))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Classifies, batch: Batch, search: Search) -> list[Any]:
         return self.logits(model, batch).argmax(-1).tolist()
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor:
+    def probabilities(self, model: Classifies, batch: Batch) -> Tensor:
         return self.logits(model, batch).float().softmax(-1)

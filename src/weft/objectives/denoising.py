@@ -18,7 +18,7 @@ from weft.objectives.noise import RandomSpans, ordinary_positions
 
 
 @block("denoising")
-class Denoising(Objective):
+class Denoising(Objective[Reconstructs]):
     """Denoising autoencoder: corrupt a text and generate the original, or the corrupted tokens.
 
     loss = - sum_t log p(y_t | y_<t, x~), with the corrupted source x~ and the target y of the noise; the count is the number of
@@ -57,7 +57,7 @@ class Denoising(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Reconstructs, batch: Batch, clock: Clock) -> Loss:
         require(self, model)
         hidden = model.decode(batch["input"], model.memory(batch)).hidden
         picks: Any = batch["picks"]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, Variational
+from weft.core.contracts import Annealing, Decodes, FreeBits, Latent, Objective, Posterior, Search, TextAutoencoder, Variational
 from weft.core.example import Example
 from weft.core.fields import Info, LabelField
 from weft.core.loss import Loss, Term
@@ -39,7 +39,7 @@ def autoencoding_instance(example: Example, info: Info, rng: np.random.Generator
     return Instance(source=encoder_input, **next_tokens(example["target"], target), **label, seed=int(rng.integers(2**63)))
 
 
-def sequence_nll(model: Any, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
+def sequence_nll(model: TextAutoencoder, batch: Batch, z_BP: Tensor, label_B: Tensor | None = None) -> Tensor:
     """B: -log p(x | z) of each text, summed over its tokens and EOS."""
     picks = batch["picks"]
     hidden = model.decode(batch["input"], model.memory_from(z_BP, label_B)).hidden
@@ -57,7 +57,7 @@ def standard_normal(batch: Batch, dim: int) -> Tensor:
 
 
 @block("elbo")
-class ELBO(Objective):
+class ELBO(Objective[TextAutoencoder]):
     """Negative evidence lower bound (ELBO) of a variational autoencoder, with KL annealing and free bits.
 
     loss = - log p(x|z) + beta sum_i free_bits(KL_i),  z = mu + exp(logvar / 2) eps,  eps ~ N(0, I),
@@ -117,7 +117,7 @@ class ELBO(Objective):
         eps_BP = standard_normal(batch, mean_BP.shape[-1]).to(mean_BP.dtype)
         return mean_BP + eps_BP * ((0.5 * logvar_BP).exp() if self.noise == "posterior" else 1.0)
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: TextAutoencoder, batch: Batch, clock: Clock) -> Loss:
         posterior = model.posterior(batch["source"])
         if posterior.logvar_BP is None:
             raise ValueError(
@@ -135,7 +135,7 @@ class ELBO(Objective):
             raw_kl=Term(raw_BP.detach().sum(), rows, 0.0),
         )
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: TextAutoencoder, batch: Batch, search: Search) -> list[Any]:
         lengths = batch["source"].lengths().tolist()
         return search(model, model.memory(batch), limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)
 

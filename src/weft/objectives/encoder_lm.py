@@ -21,7 +21,7 @@ from weft.core.registry import Build, block
 
 
 @block("encoder-lm")
-class EncoderLM(Objective):
+class EncoderLM(Objective[Encodes]):
     """Next-token prediction with an encoder under a causal mask: an auxiliary task for taggers and classifiers.
 
     loss = - sum_t log p(x_t | x_<t),  p = softmax(head(encoder(x; Causal)_(t-1))), with t over all tokens and EOS; the count is
@@ -61,7 +61,7 @@ class EncoderLM(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Encodes, batch: Batch, clock: Clock) -> Loss:
         picks = batch["picks"]
         nll_N = self.head.nll(picks.gather(model.encode(batch["input"], Causal())), picks.target_N)
         return Loss.of(nll_N.sum(), len(picks))

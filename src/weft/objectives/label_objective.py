@@ -15,7 +15,7 @@ from weft.core.fields import Info
 from weft.objectives.inputs import PairInput, PairOrder
 
 
-class LabelObjective(Objective):
+class LabelObjective(Objective[Classifies]):
     """Base class of objectives that predict the label of a text, a pair of texts or an image with ``classifier(features(x))``.
 
     Args:

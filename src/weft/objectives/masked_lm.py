@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pairing, PredictsMasked, Search, Structure, require
+from weft.core.contracts import ClassifiesPairs, MaskingStrategy, Objective, Pairing, PredictsMasked, Search, require
 from weft.core.example import Example, MarkedIds, Targets, ids_of
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
@@ -22,8 +22,12 @@ from weft.objectives.inputs import EncoderInput
 from weft.objectives.masking import TokenMasking
 
 
+class PreTrainsEncoder(PredictsMasked, ClassifiesPairs):
+    """A structure with the heads of BERT; masked-lm needs those of its options."""
+
+
 @block("masked-lm")
-class MaskedLM(Objective):
+class MaskedLM(Objective[PreTrainsEncoder]):
     """Masked language modeling; with a pairing, also next-sentence or sentence-order prediction.
 
     loss = - sum_i log p(x_i | masked text), over the masked positions i; the count is their number.
@@ -128,14 +132,16 @@ class MaskedLM(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])} | ({} if self.pairing is None else {"pairing": len(batch)})
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: PreTrainsEncoder, batch: Batch, clock: Clock) -> Loss:
         require(self, model)
         encoded = model.encode(batch["text"])
         loss = Loss()
         if self.mask_ratio:
             picks = batch["picks"]
+            assert model.head is not None  # needs PredictsMasked
             loss["loss"] = Term(model.head.nll(picks.gather(encoded), picks.target_N).sum(), len(picks))
         if self.pairing is not None:
+            assert model.segment_head is not None and model.pooler is not None  # needs ClassifiesPairs
             nll_B = model.segment_head.nll(model.pooler(encoded), batch["pairing"])
             loss["pairing"] = Term(nll_B.sum(), len(batch))
         return loss
@@ -151,7 +157,7 @@ class MaskedLM(Objective):
             raise ValueError("the text has no mask token; write <mask> or [MASK] for each token to predict")
         return Instance(text=text, masks=Targets("text", at, ids[at]))
 
-    def predict(self, model: Structure, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: PreTrainsEncoder, batch: Batch, search: Search) -> list[Any]:
         if "masks" not in batch:  # the original tokens at randomly masked positions are no references of the data
             return super().predict(model, batch, search)
         if not isinstance(model, PredictsMasked) or model.head is None:

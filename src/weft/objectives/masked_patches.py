@@ -24,7 +24,7 @@ EPS = 1e-6
 
 
 @block("masked-patches")
-class MaskedPatches(Objective):
+class MaskedPatches(Objective[EncodesImages]):
     """Masked autoencoder (MAE): mask most patches of an image and reconstruct their pixels from the visible ones.
 
     loss = sum_m mean_e (y_me - x_me)^2 over the masked patches m and their pixel values e; the count is the number of masked
@@ -97,7 +97,7 @@ class MaskedPatches(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": batch["masked"].data.numel()}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: EncodesImages, batch: Batch, clock: Clock) -> Loss:
         predicted_BME = self.predict_pixels(model, batch)
         target_BME = self.target_pixels(batch)
         loss_BM = (predicted_BME.float() - target_BME).pow(2).mean(-1)

@@ -56,7 +56,9 @@ class WholeWordMasking(MaskingStrategy):
 class SpanMasking(MaskingStrategy):
     """Mask spans of whole words; the number of words is geometric, truncated at ``max_span``.
 
-    p(n) ~ (1 - p)^(n - 1) p for n = 1 .. max_span, with p = ``geometric_p``; with the defaults 3.8 words on average
+    p(n) ~ (1 - p)^(n - 1) p
+
+    n, the number of words, is at most ``max_span``, and p is ``geometric_p``; with the defaults 3.8 words on average.
 
     A span with more tokens than the remaining budget is shortened to the words that fit. Adjacent spans are merged.
 

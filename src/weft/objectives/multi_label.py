@@ -18,7 +18,7 @@ from weft.objectives.inputs import EncoderInput
 
 
 @block("multi-label")
-class MultiLabel(Objective):
+class MultiLabel(Objective[Classifies]):
     """Multi-label classification: an independent binary decision per class.
 
     loss = - sum_i sum_c (y_ic log p_ic + (1 - y_ic) log(1 - p_ic)),  p_ic = sigmoid(logit_ic); the count is the number of
@@ -48,17 +48,17 @@ class MultiLabel(Objective):
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
         return Instance(text=self.input(example), label=example["label"])
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Classifies, batch: Batch, clock: Clock) -> Loss:
         logit_BC = self._logits(model, batch)
         losses_BC = F.binary_cross_entropy_with_logits(logit_BC, batch["label"].to(logit_BC.dtype), reduction="none")
         return Loss.of(losses_BC.sum(), len(batch))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Classifies, batch: Batch, search: Search) -> list[Any]:
         """Class indices of each example."""
         chosen_BC = self._logits(model, batch).sigmoid() > self.threshold
         return [row.nonzero().flatten().tolist() for row in chosen_BC.cpu()]
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor:
+    def probabilities(self, model: Classifies, batch: Batch) -> Tensor:
         """B x C: independent probabilities, which do not sum to 1."""
         return self._logits(model, batch).sigmoid()
 

@@ -19,7 +19,7 @@ from weft.objectives.inputs import pair_frame, with_bos
 
 
 @block("multiple-choice")
-class MultipleChoiceObjective(Objective):
+class MultipleChoiceObjective(Objective[ScoresChoices]):
     """Multiple choice: score each text of ``choices``, with the ``question`` if there is one, and predict the correct one.
 
     loss = - sum_i log softmax(s_i)_(y_i), with s_i the logits of the choices of example i; the count is the number of examples.
@@ -67,16 +67,16 @@ class MultipleChoiceObjective(Objective):
         sequences = tuple(self.frame.around([*question, choice]) for choice in example["choices"].parts)
         return Instance(choices=Sequences(sequences), label=int(example["label"]))
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ScoresChoices, batch: Batch, clock: Clock) -> Loss:
         choices, logit_N = batch["choices"], _logits(model, batch)
         correct_B = logit_N.index_select(0, choices.offsets() + batch["label"])
         return Loss.of((log_sum_exp(choices, logit_N) - correct_B).sum(), len(batch))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: ScoresChoices, batch: Batch, search: Search) -> list[Any]:
         """Index of the best choice of each example."""
         return batch["choices"].to_padded(_logits(model, batch), -torch.inf).argmax(-1).tolist()
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor:
+    def probabilities(self, model: ScoresChoices, batch: Batch) -> Tensor:
         """B x M; 0 after the last choice of an example with fewer than M."""
         choices, logit_N = batch["choices"], _logits(model, batch)
         return choices.to_padded((logit_N - log_sum_exp(choices, logit_N)[choices.owner_N]).exp(), 0.0)

@@ -27,7 +27,7 @@ def next_tokens(text: np.ndarray | MarkedIds, field: TokenizedField, conditional
 
 
 @block("next-token")
-class NextToken(Objective):
+class NextToken(Objective[Decodes]):
     """Next-token prediction (autoregressive language modeling), conditioned on the source if there is one.
 
     loss = - sum_t log p(y_t | y_<t, x), with t over all tokens and EOS; the count is their number. With label smoothing e the
@@ -79,7 +79,7 @@ class NextToken(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Decodes, batch: Batch, clock: Clock) -> Loss:
         if self.sequence is not None:
             require(self, model)
         hidden = model.decode(batch["input"], model.memory(batch)).hidden
@@ -92,7 +92,7 @@ class NextToken(Objective):
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return {"perplexity": math.exp(min(means["loss"], 700.0))}
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Decodes, batch: Batch, search: Search) -> list[Any]:
         if not self.sources:
             raise ValueError("a language model has no source text to generate a target from; evaluate its loss or perplexity")
         memory = model.memory(batch)

@@ -49,16 +49,16 @@ class Ordinal(LabelObjective):
         info.expect("label", LabelField, "use data with one label per example, or another objective")
         super().__init__(info, dim, pair_order, bos)
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Classifies, batch: Batch, clock: Clock) -> Loss:
         logp_BC = self._log_probabilities(model, batch)
         above_BK, below_BK = _above(logp_BC), _above(logp_BC.flip(1)).flip(1)
         over_BK = batch["label"][:, None] > torch.arange(above_BK.shape[1], device=above_BK.device)
         return Loss.of(-torch.where(over_BK, above_BK, below_BK).sum(), len(batch))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Classifies, batch: Batch, search: Search) -> list[Any]:
         return (_above(self._log_probabilities(model, batch)).exp() > 0.5).sum(1).tolist()
 
-    def probabilities(self, model: Any, batch: Batch) -> Tensor | None:
+    def probabilities(self, model: Classifies, batch: Batch) -> Tensor | None:
         return self._log_probabilities(model, batch).exp()
 
     def _log_probabilities(self, model: Classifies, batch: Batch) -> Tensor:

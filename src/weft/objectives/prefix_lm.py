@@ -19,7 +19,7 @@ from weft.core.registry import block
 
 
 @block("prefix-lm")
-class PrefixLM(Objective):
+class PrefixLM(Objective[ModelsLanguage]):
     """Prefix language modeling: bidirectional attention in a random prefix, next-token prediction after it.
 
     loss = - sum_(t > n) log p(y_t | y_<t), with full attention among the first n tokens, n uniform; the count is the number of
@@ -59,7 +59,7 @@ class PrefixLM(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["picks"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ModelsLanguage, batch: Batch, clock: Clock) -> Loss:
         picks: Any = batch["picks"]
         hidden = model.decode(batch["input"], None, Prefix(batch["prefix"])).hidden
         nll_N = model.head.nll(picks.gather(hidden), picks.target_N, self.smoothing if self.training else 0.0)

@@ -44,10 +44,10 @@ class Regression(LabelObjective):
         info.expect("label", NumberField, "set label_type: number of the data, or use another objective")
         super().__init__(info, dim, pair_order, bos)
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Classifies, batch: Batch, clock: Clock) -> Loss:
         return Loss.of((self._values(model, batch) - batch["label"]).square().sum(), len(batch))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Classifies, batch: Batch, search: Search) -> list[Any]:
         return self._values(model, batch).tolist()
 
     def _values(self, model: Classifies, batch: Batch) -> Tensor:

@@ -25,8 +25,12 @@ RESOLUTION = 2**40
 """Number of distinct uniform samples."""
 
 
+class EmbedsAndDetects(DetectsReplaced, Embeds):
+    """A structure that detects replaced tokens, and whose token embeddings the generator shares."""
+
+
 @block("replaced-token")
-class ReplacedToken(Objective):
+class ReplacedToken(Objective[EmbedsAndDetects]):
     """Replaced-token detection: a small generator fills masked tokens; the model classifies every token as original or replaced.
 
     loss = - sum_i log p_G(x_i | masked text) + w sum_t BCE(D(x~)_t, [x~_t != x_t]), with w = ``discriminator_weight``,
@@ -92,7 +96,8 @@ class ReplacedToken(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"generator": len(batch["picks"]), "replaced": len(batch["tokens"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: EmbedsAndDetects, batch: Batch, clock: Clock) -> Loss:
+        assert model.discriminator is not None  # needs DetectsReplaced
         text, picks, tokens = batch["text"], batch["picks"], batch["tokens"]
         embedded = model.embedder(text)
         hidden = self.generator(embedded.with_data(self.project(embedded.data)))

@@ -27,7 +27,7 @@ TOKENS_PER_PASS = 2**15
 
 
 @block("span")
-class SpanAnswer(Objective):
+class SpanAnswer(Objective[ExtractsSpans]):
     """Extractive question answering: predict the start and end of the answer in the context, or that there is none.
 
     Question and context are one sequence. Start i and end j are tokens of the context, with logits s_i and e_j; both are position
@@ -133,14 +133,14 @@ class SpanAnswer(Objective):
             )
         return instance
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ExtractsSpans, batch: Batch, clock: Clock) -> Loss:
         windows = ContextWindows.of(batch)
         scores = SpanScores.of(model, windows.text, windows.context_NT)
         start_N = scores.start_BT.log_softmax(1).gather(1, windows.start_N[:, None])
         end_N = scores.end_BT.log_softmax(1).gather(1, windows.end_N[:, None])
         return Loss.of(-(start_N + end_N).sum(), len(start_N))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: ExtractsSpans, batch: Batch, search: Search) -> list[Any]:
         """A span of each context."""
         whole = ContextWindows.of(batch)
         best: dict[int, tuple[float, int, int]] = {}

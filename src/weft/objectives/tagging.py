@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Dataset, Objective, Search, Structure, Tags
+from weft.core.contracts import Dataset, Objective, Search, Tags
 from weft.core.example import Example, Targets
 from weft.core.fields import Info, TagsField
 from weft.core.loss import Loss
@@ -19,7 +19,7 @@ from weft.objectives.class_weights import ClassWeights, Weights
 
 
 @block("tagging")
-class Tagging(Objective):
+class Tagging(Objective[Tags]):
     """Sequence tagging (token classification): predict the tag of each word; with a CRF in the structure, all tags jointly.
 
     loss = - sum_t w(tag_t) log p(tag_t | text), with t over all words,  or with a CRF  - log p(tag_1, tag_2, ... | text); the
@@ -51,7 +51,7 @@ class Tagging(Objective):
         self.smoothing = label_smoothing
         self.class_weights = ClassWeights(self.tags, weights)
 
-    def setup(self, model: Structure, dataset: Dataset) -> None:
+    def setup(self, model: Tags, dataset: Dataset) -> None:
         self.class_weights.count(dataset[index]["tags"].ids for index in range(len(dataset)))
 
     def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
@@ -65,7 +65,7 @@ class Tagging(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"loss": len(batch["tags"])}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: Tags, batch: Batch, clock: Clock) -> Loss:
         tags = batch["tags"]
         hidden_ND = tags.gather(model.encode(batch["text"]))
         if model.chain is not None:
@@ -78,7 +78,7 @@ class Tagging(Objective):
         nll_N = model.tag_head.nll(hidden_ND, tags.target_N, smoothing)
         return Loss.of(self.class_weights(nll_N, tags.target_N).sum(), len(tags))
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: Tags, batch: Batch, search: Search) -> list[Any]:
         """Tag indices of the words of each example."""
         grid, score_NC = WordGrid.of(batch), model.tag_head(batch["tags"].gather(model.encode(batch["text"])))
         if model.chain is None:

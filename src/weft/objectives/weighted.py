@@ -19,7 +19,7 @@ from weft.core.registry import Build, block
 
 
 @block("weighted")
-class Weighted(Objective):
+class Weighted(Objective[Structure]):
     """Weighted sum of several objectives, each with its own denominator.
 
     loss = sum_k w_k total_k / count_k

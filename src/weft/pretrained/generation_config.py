@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from weft.core.contracts import Structure
 from weft.core.fields import Frame, Info, Special, TextField
 from weft.core.io import read_json
 from weft.data.requests import encoder_field
@@ -44,7 +45,7 @@ def eos_ids(config: Mapping[str, Any], field: TextField) -> tuple[int, ...]:
     return tuple(found) if len(found) > 1 else ()
 
 
-def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
+def start_ids(model: Structure, info: Info, config: Mapping[str, Any]) -> tuple[int, ...] | None:
     """The ids that every generated text starts with; None = BOS, or what ``TextField.decoder_prefix`` returns.
 
     A decoder-only model starts as its tokenizer does: GPT-2's adds nothing. An encoder-decoder may have a forced first token

@@ -206,7 +206,7 @@ class RecipeParser:
                 words = [*known, "with"] if path and isinstance(inner.value, dict) else known
                 hint = nearest(name, words)
                 meant += hint
-                hint = hint or _deeper(name, factory) or _beside(name, base)
+                hint = _below(name, node, known) or hint or _deeper(name, factory) or _beside(name, base)
                 listed = f"options: {', '.join(known)}" if known else "it has none"
                 self.report(inner.location(), sub, f"{title} has no option {name!r}{hint} ({listed})")
             else:
@@ -327,15 +327,32 @@ def _no_such(kind: type, name: Node) -> str:
     others = [k for k, entries in CATALOG.items() if isinstance(name.value, str) and name.value in entries]
     if not hint and others:
         hint = f": that is {with_article(others[0])}"
-    return f"no {kind.__name__} named {shown}{hint} (known: {', '.join(known)})"
+    return f"no {kind.__name__} named {shown}{hint} (known: {', '.join(known)}; your own: --import MODULE)"
+
+
+def _below(name: str, node: Node, known: dict[str, inspect.Parameter]) -> str:
+    """``; did you mean 'learning.epochs'?`` if a part that the recipe names has such an option."""
+    for slot_name, inner in node.value.items():
+        kind = next(iter(_forms(alternatives(known[slot_name].annotation)).values()), None) if slot_name in known else None
+        named = inner.value.get("type", inner).value if isinstance(inner.value, dict) else inner.value
+        entries = CATALOG[kind] if kind is not None else {}
+        factory = entries.get(named) if isinstance(named, str) else next(iter(entries.values())) if len(entries) == 1 else None
+        if found := _option_paths(name, factory):
+            return f"; did you mean {join(slot_name, found[0])!r}?"
+    return ""
 
 
 def _deeper(name: str, factory: Any) -> str:
     """``; did you mean 'layer.mixer.heads'?`` if a part below has such an option."""
+    below = _option_paths(name, factory)
+    return f"; did you mean {below[0]!r}?" if below else ""
+
+
+def _option_paths(name: str, factory: Any) -> list[str]:
+    """The paths of the options of this name, of a part and of its default parts; the shortest first."""
     if is_composition(factory) or base_of(factory) is None:
-        return ""
-    below = [p for p, _ in walk(part(factory, "", "")) if p.endswith(f".{name}")]
-    return f"; did you mean {min(below, key=len)!r}?" if below else ""
+        return []
+    return sorted((p for p, _ in walk(part(factory, "", "")) if p == name or p.endswith(f".{name}")), key=len)
 
 
 def _beside(name: str, base: Any) -> str:

@@ -141,7 +141,7 @@ def build_network(
     return Network(model, objectives)
 
 
-def check_weights(plan: StagePlan, model: Any) -> None:
+def check_weights(plan: StagePlan, model: Structure) -> None:
     """Raise RecipeError where the data has another vocabulary than the pretrained weights of a structure."""
     parts, problems = list(structures_with_weights(model, plan.structure)), list[Problem]()
     tokenizers = plan.data().tokenizers() if parts else {}
@@ -164,7 +164,7 @@ def _objective(build: Any, info: Info, dim: int) -> Objective:
         raise located(build, error) from None
 
 
-def _check_compatible(model: Any, objective: Objective, structure: Any, factory: Any) -> None:
+def _check_compatible(model: Structure, objective: Objective, structure: Any, factory: Any) -> None:
     if missing := [need for need in objective.needs if need not in model.provides()]:
         text = f"the objective {_name(factory, objective)!r} {_needs(missing)}, "
         text += f"but the structure {_name(structure, model)!r} provides: {_provided(model)}{_alternatives(objective.needs)}"
@@ -175,7 +175,7 @@ def _needs(protocols: Sequence[type]) -> str:
     return f"needs a structure that provides {' and '.join(need.__name__ for need in protocols)}"
 
 
-def _provided(model: Any) -> str:
+def _provided(model: Structure) -> str:
     return ", ".join(protocol.__name__ for protocol in model.provides()) or "nothing"
 
 
@@ -218,7 +218,7 @@ def check_split_sizes(evaluation: Any, splits: Mapping[str, Dataset], last: bool
                 )
 
 
-def check_metrics(evaluation: Any, model: Any) -> None:
+def check_metrics(evaluation: Any, model: Structure) -> None:
     """Raise ValueError where a metric needs something that the structure does not provide."""
     for metric in evaluation.metrics:
         if missing := [need for need in metric.needs if need not in model.provides()]:

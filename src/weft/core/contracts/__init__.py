@@ -26,6 +26,7 @@ from weft.core.contracts.model import (
     ScoresChoices,
     Structure,
     Tags,
+    TextAutoencoder,
     Variational,
     protocol,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "Structure",
     "Sync",
     "Tags",
+    "TextAutoencoder",
     "Tokenizer",
     "Transform",
     "Variational",

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from weft.core.batch import Batch
 from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head
-from weft.core.contracts.parts import LinearChain
+from weft.core.contracts.parts import LinearChain, Pooler
 from weft.core.fields import Info, LabelField, TextField
 from weft.core.masks import Causal, Full, Mask
 from weft.core.registry import slot
@@ -142,12 +142,12 @@ class Variational:
 
 
 @protocol
-class ModelsLanguage:
+class ModelsLanguage(Decodes):
     """Decodes from the prefix of a text alone, without a memory."""
 
 
 @protocol
-class Reconstructs:
+class Reconstructs(Decodes):
     """Encodes a sequence (``source`` of a batch) and decodes another over the same ids, as ``Decodes`` does."""
 
 
@@ -201,8 +201,10 @@ class PredictsMasked(ABC):
 
 @protocol
 class ClassifiesPairs(ABC):
-    """Classifies the relation of two segments (next sentence, sentence order): ``segment_head(features(x))`` are the logits."""
+    """Classifies the relation of two segments (next sentence, sentence order): ``segment_head(features(x))`` are the logits,
+    where the features are pooled hidden states."""
 
+    pooler: Pooler | None
     segment_head: Head | None
 
     @abstractmethod
@@ -211,7 +213,7 @@ class ClassifiesPairs(ABC):
 
 
 @protocol
-class DetectsReplaced:
+class DetectsReplaced(Encodes):
     """Detects replaced tokens (ELECTRA): ``discriminator(encode(x))`` is one logit per token."""
 
     discriminator: Head | None
@@ -271,3 +273,21 @@ class Structure(nn.Module):
     def provides(self) -> tuple[type, ...]:
         """The protocols that this structure provides."""
         return tuple(p for p in PROTOCOLS if isinstance(self, p))
+
+
+class TextAutoencoder(Structure, Encodes, Decodes, Latent):
+    """Base class of structures that encode a text to a latent code, and decode a text from it."""
+
+    def forward(
+        self,
+        x: Seq | Tensor,
+        decoder_input: Seq | Tensor,
+        mask: Tensor | None = None,
+        decoder_mask: Tensor | None = None,
+        label: Tensor | None = None,
+    ) -> Tensor:
+        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
+
+        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
+        """
+        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from torch import Tensor, nn
@@ -110,11 +110,16 @@ class FreeBits(ABC):
         """B: the KL term of each row, from the divergence of each row and dimension."""
 
 
+M = TypeVar("M")
+"""What an objective calls of a structure: a protocol, or a class that inherits from several."""
+
+
 @slot
-class Objective(nn.Module, ABC):
+class Objective(nn.Module, ABC, Generic[M]):
     """A training objective. Owns the heads that only its loss needs; they are trained and saved with the model.
 
-    Most objectives implement ``prepare``, ``counts`` and ``forward``.
+    Most objectives implement ``prepare``, ``counts`` and ``forward``. The type argument tells a type checker what ``model``
+    provides, as ``needs`` tells weft: ``class Tagging(Objective[Tags])`` with ``needs = (Tags,)``.
     """
 
     needs: tuple[type, ...] = ()
@@ -145,13 +150,13 @@ class Objective(nn.Module, ABC):
         return {"loss": len(batch)}
 
     @abstractmethod
-    def forward(self, model: Structure, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: M, batch: Batch, clock: Clock) -> Loss:
         """The loss of a batch. ``model`` provides the protocols in ``needs``."""
 
-    def setup(self, model: Structure, dataset: Dataset) -> None:
+    def setup(self, model: M, dataset: Dataset) -> None:
         """Called once per stage, before the first update."""
 
-    def collect(self, model: Structure, batch: Batch) -> Batch:
+    def collect(self, model: M, batch: Batch) -> Batch:
         """Called without gradient before the update: rollouts, predicted templates."""
         return batch
 
@@ -166,17 +171,17 @@ class Objective(nn.Module, ABC):
         """The instance for ``predict``, from an example without its target; None where there is nothing to predict."""
         return self.prepare(example, np.random.default_rng(0), None)
 
-    def predict(self, model: Structure, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: M, batch: Batch, search: Search) -> list[Any]:
         """A prediction per row: generated sequences (``list[Hypothesis]``), a class index, a ``SpanPrediction``, or the tokens at
         masked positions (``MaskPrediction``)."""
         raise ValueError(f"{type(self).__name__} has no predictions to compare with references; evaluate its loss only")
 
-    def probabilities(self, model: Structure, batch: Batch) -> Tensor | None:
+    def probabilities(self, model: M, batch: Batch) -> Tensor | None:
         """B x C class probabilities, where the prediction is a class; else None."""
         return None
 
 
-def require(objective: Objective, model: nn.Module) -> None:
+def require(objective: Objective, model: object) -> None:
     """Raise ValueError for a structure that lacks a protocol the objective needs."""
     provided = model.provides() if isinstance(model, Structure) else [need for need in objective.needs if isinstance(model, need)]
     if missing := [need.__name__ for need in objective.needs if need not in provided]:

@@ -34,7 +34,7 @@ def fake_loss(score_B: Tensor, loss: AdversarialLoss) -> Tensor:
     return F.softplus(score_B) if loss == "logistic" else score_B
 
 
-class AdversarialObjective(Objective):
+class AdversarialObjective(Objective[DiscriminatesLatents]):
     """Prepares a text, its class, and the seed of the noise of a fake latent code, for both adversarial objectives."""
 
     needs = (Latent, DiscriminatesLatents)
@@ -85,7 +85,7 @@ class CARADiscriminator(AdversarialObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"classifier": len(batch), "discriminator": len(batch), "penalty": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: DiscriminatesLatents, batch: Batch, clock: Clock) -> Loss:
         count = len(batch)
         with torch.no_grad():
             real_BP = model.posterior(batch["source"]).mean_BP
@@ -150,7 +150,7 @@ class CARAGenerator(AdversarialObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"confusion": len(batch), "real": len(batch), "fake": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: DiscriminatesLatents, batch: Batch, clock: Clock) -> Loss:
         count, real_BP = len(batch), model.posterior(batch["source"]).mean_BP
         fake_BP = self.fake_latents(model, batch, real_BP)
         confused_B = self.confused(model.latent_logits(real_BP), batch["label"])

@@ -19,11 +19,11 @@ from weft.core.options import Count, Positive
 from weft.core.registry import Build, block
 from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.annealing import ConstantAnnealing
-from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, ClassifyingAutoencoder, label_field, with_eos
 
 
 @block("cara-text-classifier")
-class CARATextClassifier(Objective):
+class CARATextClassifier(Objective[ClassifiesTexts]):
     """Trains the text classifier on real texts.
 
     loss = CE(text_classifier(x), y)
@@ -51,7 +51,7 @@ class CARATextClassifier(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"text_classifier": len(batch), "text_accuracy": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ClassifiesTexts, batch: Batch, clock: Clock) -> Loss:
         logits_BK = model.text_logits(batch["text"])
         correct = (logits_BK.argmax(-1) == batch["label"]).sum().float()
         return Loss(
@@ -61,7 +61,7 @@ class CARATextClassifier(Objective):
 
 
 @block("cara-mutual-information")
-class CARAMutualInformation(Objective):
+class CARAMutualInformation(Objective[ClassifyingAutoencoder]):
     """Maximizes a lower bound of the mutual information of class and generated text: trains encoder and decoder.
 
     loss = weight CE(text_classifier(x'), y'),  x' = decoder(encoder(x), y') decoded with Gumbel-softmax,  y' a random class
@@ -111,7 +111,7 @@ class CARAMutualInformation(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"mutual_information": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ClassifyingAutoencoder, batch: Batch, clock: Clock) -> Loss:
         memory = model.memory_from(model.posterior(batch["source"]).mean_BP, batch["target_label"])
         text = soft_decode(
             model, memory, max_length=self.max_length, temperature=self.temperature, straight_through=self.straight_through

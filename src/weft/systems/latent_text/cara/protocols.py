@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from weft.core.contracts import Classifies, Structure, protocol
+from weft.core.contracts import Classifies, Latent, Structure, TextAutoencoder, protocol
 from weft.core.example import MarkedIds, surround
 from weft.core.fields import Info, LabelField, TextField
 from weft.core.registry import Build
@@ -15,7 +15,7 @@ from weft.core.seq import Seq
 
 
 @protocol
-class DiscriminatesLatents:
+class DiscriminatesLatents(Latent):
     """Has a sampler of latent codes, a latent classifier and a discriminator, for adversarial training in its latent space."""
 
     noise: int
@@ -43,6 +43,14 @@ class ClassifiesTexts:
     def text_logits(self, x: Seq) -> Tensor:
         """B x K class logits of texts that end with EOS."""
         return self.text_classifier.classifier(self.text_classifier.features(x))
+
+
+class AdversarialAutoencoder(TextAutoencoder, DiscriminatesLatents):
+    """A text autoencoder with adversarial training in its latent space."""
+
+
+class ClassifyingAutoencoder(TextAutoencoder, ClassifiesTexts):
+    """A text autoencoder with an auxiliary classifier of texts."""
 
 
 def build_text_classifier(build: Build[Structure], info: Info) -> Any:

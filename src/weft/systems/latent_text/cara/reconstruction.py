@@ -17,12 +17,12 @@ from weft.core.loss import Loss, Term
 from weft.core.registry import Build, block
 from weft.objectives.annealing import ExponentialAnnealing
 from weft.objectives.elbo import autoencoding_instance, sequence_nll, standard_normal
-from weft.systems.latent_text.cara.protocols import DiscriminatesLatents, label_field
+from weft.systems.latent_text.cara.protocols import AdversarialAutoencoder, DiscriminatesLatents, label_field
 from weft.systems.latent_text.cara.variance import LatentVariances
 
 
 @block("cara-reconstruction")
-class CARAReconstruction(Objective):
+class CARAReconstruction(Objective[AdversarialAutoencoder]):
     """Reconstruction loss of a text from its latent code and class: trains encoder and decoder.
 
     loss = - sum_t log p(x_t | x_<t, z + e, y),  z = encoder(x),  e ~ N(0, sd^2) in training; averaged over tokens
@@ -68,7 +68,7 @@ class CARAReconstruction(Objective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"reconstruction": len(batch["picks"]), "latent_accuracy": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: AdversarialAutoencoder, batch: Batch, clock: Clock) -> Loss:
         z_BP = model.posterior(batch["source"]).mean_BP
         with torch.no_grad():
             correct = (model.latent_logits(z_BP).argmax(-1) == batch["label"]).sum()
@@ -85,6 +85,6 @@ class CARAReconstruction(Objective):
     def metric_values(self, means: Mapping[str, float]) -> dict[str, float]:
         return self.variances.metric_values()
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: AdversarialAutoencoder, batch: Batch, search: Search) -> list[Any]:
         lengths = batch["source"].lengths().tolist()
         return search(model, model.memory(batch), limits=[search.limit(int(n)) for n in lengths], keys=batch.rows)

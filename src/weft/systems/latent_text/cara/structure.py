@@ -16,9 +16,7 @@ from weft.blocks import CNN, MLP, BatchNorm, LatentEmbedding, LeakyReLU, Linear,
 from weft.core.batch import Batch
 from weft.core.contracts import (
     Encoder,
-    Encodes,
     Injection,
-    Latent,
     Norm,
     Pooler,
     Posterior,
@@ -36,7 +34,7 @@ from weft.models.latent_decoder import DecodesFromLatent, LatentDecoder
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import source_encoder
 from weft.systems.latent_text.cara.decoders import DecoderPerClass
-from weft.systems.latent_text.cara.protocols import ClassifiesTexts, DiscriminatesLatents, build_text_classifier, label_field
+from weft.systems.latent_text.cara.protocols import AdversarialAutoencoder, ClassifiesTexts, build_text_classifier, label_field
 
 EMBEDDED: list[Build[Injection]] = [LatentEmbedding]
 SAMPLER = partial(MLP, hidden=[128, 128], batch_norm=BatchNorm)
@@ -45,7 +43,7 @@ DISCRIMINATOR = partial(MLP, hidden=[128, 128], activation=LeakyReLU)
 TEXT_CLASSIFIER = partial(Classifier, dim=64, encoder=partial(CNN, layers=1), pooler=MaxPooler)
 
 
-class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, DiscriminatesLatents):
+class LatentAutoencoder(AdversarialAutoencoder, DecodesFromLatent):
     """Encoder, sampler, latent classifier and discriminator of CARA and ARAE, which differ in ``decoder``."""
 
     class_conditional = samples_by_label = True
@@ -107,20 +105,6 @@ class LatentAutoencoder(Structure, Encodes, DecodesFromLatent, Latent, Discrimin
     def memory(self, batch: Batch) -> Memory:
         label_B = batch["label"] if "label" in batch else None  # noqa: SIM401  (a batch has no get)
         return self.memory_from(self.posterior(batch["source"]).mean_BP, label_B)
-
-    def forward(
-        self,
-        x: Seq | Tensor,
-        decoder_input: Seq | Tensor,
-        mask: Tensor | None = None,
-        decoder_mask: Tensor | None = None,
-        label: Tensor | None = None,
-    ) -> Tensor:
-        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
-
-        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
-        """
-        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.decoder.memory_from(z_BP, label_B)

@@ -23,10 +23,10 @@ from weft.core.registry import block
 from weft.core.seq import Seq
 from weft.generate.soft_decoding import count_unfinished, soft_decode
 from weft.objectives.elbo import standard_normal
-from weft.systems.latent_text.cara.protocols import ClassifiesTexts, label_field, with_eos
+from weft.systems.latent_text.cara.protocols import ClassifiesTexts, ClassifyingAutoencoder, label_field, with_eos
 
 
-class PriorTextObjective(Objective):
+class PriorTextObjective(Objective[ClassifyingAutoencoder]):
     """Samples a class and a latent code, and decodes a text from them with Gumbel-softmax."""
 
     needs = (Decodes, Latent, Variational, ClassifiesTexts)
@@ -40,7 +40,7 @@ class PriorTextObjective(Objective):
         """Target label, and the seed of the latent code."""
         return {"target_label": int(rng.integers(self.label.classes)), "seed": int(rng.integers(2**63))}
 
-    def generate(self, model: Any, z_BP: Tensor, batch: Batch) -> Seq:
+    def generate(self, model: ClassifyingAutoencoder, z_BP: Tensor, batch: Batch) -> Seq:
         """Decode soft tokens from latent codes and target labels."""
         memory = model.memory_from(z_BP, batch["target_label"])
         return soft_decode(model, memory, max_length=self.max_length, temperature=self.temperature)
@@ -93,7 +93,7 @@ class CtrlGenGenerator(PriorTextObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"class": len(batch), "latent": len(batch), "target_accuracy": len(batch), "unfinished": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ClassifyingAutoencoder, batch: Batch, clock: Clock) -> Loss:
         count, z_BP = len(batch), _sample_prior(model, batch)
         text = self.generate(model, z_BP, batch)
         logits_BK, posterior = model.text_logits(text), model.posterior(text)
@@ -154,7 +154,7 @@ class CtrlGenDiscriminator(PriorTextObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return dict.fromkeys(["real", *(["generated", "entropy"] if self.generated_weight else [])], len(batch))
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: ClassifyingAutoencoder, batch: Batch, clock: Clock) -> Loss:
         count = len(batch)
         real = F.cross_entropy(model.text_logits(batch["text"]), batch["label"], reduction="sum")
         loss = Loss(real=Term(real, count))
@@ -168,7 +168,7 @@ class CtrlGenDiscriminator(PriorTextObjective):
         return loss
 
 
-def _sample_prior(model: Any, batch: Batch) -> Tensor:
+def _sample_prior(model: ClassifyingAutoencoder, batch: Batch) -> Tensor:
     """B x P: latent codes sampled from N(0, 1), one per row."""
     return standard_normal(batch, model.latent).to(next(model.parameters()).dtype)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from weft.core.batch import Batch, Clock, Instance
-from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective
+from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Objective, TextAutoencoder
 from weft.core.example import Example
 from weft.core.fields import Info
 from weft.core.loss import Loss, Term
@@ -34,7 +34,7 @@ COLLAPSE_KL = 0.1
 """Nats: a KL divergence below it is reported as posterior collapse."""
 
 
-class AutoencodingObjective(Objective):
+class AutoencodingObjective(Objective[TextAutoencoder]):
     """Reconstruction from the posterior mean: prepares examples for the metric, whatever the trained objective."""
 
     def __init__(self, info: Info):
@@ -44,7 +44,7 @@ class AutoencodingObjective(Objective):
     def prepare(self, example: Example, rng: np.random.Generator, pool: Any) -> Instance | None:
         return autoencoding_instance(example, self.info, rng) if len(example["target"]) else None
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: TextAutoencoder, batch: Batch, clock: Clock) -> Loss:
         """Return -log p(x | z) per token, where z is the mean of q(z | x)."""
         label_B = batch["label"] if model.class_conditional else None
         nll_B = sequence_nll(model, batch, model.posterior(batch["source"]).mean_BP, label_B)
@@ -119,7 +119,7 @@ class LatentSpaceMetric(Metric):
         for batch in evaluation_batches(context.dataset, AutoencodingObjective(context.codec.info), context.batch_tokens, (0,)):
             rows += batch.rows
             tokens += len(batch["picks"])
-            found.append(self._sample(context.model, batch.to(context.device), samples))
+            found.append(self._sample(cast(TextAutoencoder, context.model), batch.to(context.device), samples))
         mean_NP, *rest = (torch.cat(some).cpu() for some in zip(*found, strict=True))
         units: dict[str, float] = {"active_units": active_units(mean_NP, self.threshold), "latent_units": mean_NP.shape[1]}
         if not rest:
@@ -142,7 +142,7 @@ class LatentSpaceMetric(Metric):
             "iw_samples": samples,
         }
 
-    def _sample(self, model: Any, batch: Any, samples: int) -> tuple[Tensor, ...]:
+    def _sample(self, model: TextAutoencoder, batch: Any, samples: int) -> tuple[Tensor, ...]:
         """Mean, log-variance and first sample of z (B x P), and log p(x|z), log p(z), log q(z|x) of all samples (B x K). For a
         deterministic autoencoder: the mean alone."""
         label_B = batch["label"] if model.class_conditional else None

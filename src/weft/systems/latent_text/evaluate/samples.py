@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Search
+from weft.core.contracts import Decodes, EvaluationContext, Latent, Metric, Search, TextAutoencoder
 from weft.core.fields import Info, LabelField, TextField
 from weft.core.options import Count, Natural
 from weft.core.registry import Build, block
@@ -19,7 +19,7 @@ from weft.evaluate.ngrams import self_bleu
 from weft.generate import GreedySearch
 
 
-def sample_prior(model: Any, samples: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
+def sample_prior(model: TextAutoencoder, samples: int, label_N: Tensor | None = None, seed: int = 0) -> Tensor:
     """N x P latent codes, sampled from the prior of a model. The global random state is not changed.
 
     The k-th latent code depends only on the seed, k and its class.
@@ -78,7 +78,7 @@ class PriorSamples(Metric):
         info.text("target")  # raises an error if the data lacks the field
 
     def measure(self, context: EvaluationContext) -> dict[str, float]:
-        model: Any = context.model  # Latent and Decodes
+        model = cast(TextAutoencoder, context.model)
         info = context.codec.info
         target = info.text("target")
         label_N = torch.arange(self.samples) % info.expect("label", LabelField).classes if model.samples_by_label else None

@@ -19,12 +19,12 @@ from weft.core.options import Natural, NonNegative
 from weft.core.registry import block
 from weft.objectives.elbo import standard_normal
 from weft.objectives.gradient_penalty import gradient_penalty
-from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents
+from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents, GenerativeAutoencoder
 
 _BATCH_SIZE = 128
 
 
-class LatentAdversarialObjective(Objective):
+class LatentAdversarialObjective(Objective[GenerativeAutoencoder]):
     """Prepares a text, its class and the seed of its noise, for both objectives."""
 
     needs = (Decodes, Latent, GeneratesLatents)
@@ -86,7 +86,7 @@ class LatentDiscriminator(LatentAdversarialObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"discriminator": len(batch), "penalty": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: GenerativeAutoencoder, batch: Batch, clock: Clock) -> Loss:
         label_B, count = batch["label"], len(batch)
         eps_BP, eps_BE = standard_normal(batch, model.latent + model.noise).split([model.latent, model.noise], -1)
         real_BP = model.real_latents(batch["source"], eps_BP if self.noise == "posterior" else None)
@@ -100,13 +100,13 @@ class LatentDiscriminator(LatentAdversarialObjective):
         return {"distance": -means["discriminator"]}
 
     @torch.no_grad()
-    def setup(self, model: Any, dataset: Dataset) -> None:
+    def setup(self, model: GenerativeAutoencoder, dataset: Dataset) -> None:
         was_training = model.training
         model.eval()
         model.standard.fit(self._posteriors(model, dataset))
         model.train(was_training)
 
-    def _posteriors(self, model: Any, dataset: Dataset) -> Iterator[Posterior]:
+    def _posteriors(self, model: GenerativeAutoencoder, dataset: Dataset) -> Iterator[Posterior]:
         number = min(self.max_examples or len(dataset), len(dataset))
         some = np.arange(number) * len(dataset) // number
         device = next(model.parameters()).device
@@ -136,7 +136,7 @@ class LatentGenerator(LatentAdversarialObjective):
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"generator": len(batch)}
 
-    def forward(self, model: Any, batch: Batch, clock: Clock) -> Loss:
+    def forward(self, model: GenerativeAutoencoder, batch: Batch, clock: Clock) -> Loss:
         score_B = model.score(self._fake_latents(model, batch), batch["label"])
         return Loss.of(-score_B.sum(), len(batch), "generator")
 
@@ -151,7 +151,7 @@ class LatentGenerator(LatentAdversarialObjective):
             )
         return super().prepare_request(example)
 
-    def predict(self, model: Any, batch: Batch, search: Search) -> list[Any]:
+    def predict(self, model: GenerativeAutoencoder, batch: Batch, search: Search) -> list[Any]:
         z_BP = model.standard.inverse(self._fake_latents(model, batch))
         limit = search.limit(model.target.max_length)
         return search(model, model.memory_from(z_BP, batch["label"]), limits=[limit] * len(batch), keys=batch.rows)

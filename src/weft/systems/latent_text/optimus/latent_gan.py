@@ -23,6 +23,7 @@ from weft.core.contracts import (
     Latent,
     Posterior,
     Structure,
+    TextAutoencoder,
     Transform,
     Variational,
     protocol,
@@ -39,7 +40,7 @@ _MIN_DEVIATION = 1e-4
 
 
 @protocol
-class GeneratesLatents:
+class GeneratesLatents(Latent):
     """Has a conditional generator and a discriminator of latent codes, both in standardized coordinates."""
 
     noise: int
@@ -57,6 +58,10 @@ class GeneratesLatents:
     def score(self, z_BP: Tensor, label_B: Tensor) -> Tensor:
         """B: discriminator scores of latent codes and their classes."""
         raise TypeError(f"{type(self).__name__} has no score")
+
+
+class GenerativeAutoencoder(TextAutoencoder, GeneratesLatents):
+    """A text autoencoder with a generator of latent codes."""
 
 
 class LatentStandardization(nn.Module):
@@ -113,7 +118,7 @@ class ConditionalGenerator(nn.Module):
 
 
 @block("latent-gan")
-class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
+class LatentGAN(GenerativeAutoencoder):
     """Conditional GAN in the latent space of an unconditional model, for class-conditional generation.
 
     x ~ p(x|z),  z = mean + deviation G(eps, y),  eps ~ N(0, 1);  discriminator D((z - mean) / deviation, y)
@@ -219,20 +224,6 @@ class LatentGAN(Structure, Encodes, Decodes, Latent, GeneratesLatents):
 
     def memory(self, batch: Batch) -> Memory:
         return self.model.memory(batch)
-
-    def forward(
-        self,
-        x: Seq | Tensor,
-        decoder_input: Seq | Tensor,
-        mask: Tensor | None = None,
-        decoder_mask: Tensor | None = None,
-        label: Tensor | None = None,
-    ) -> Tensor:
-        """B x T x V, the logits of the token after each prefix of ``decoder_input``, given the latent code of ``x``.
-
-        ``label`` (B) is the class of each row, for a class-conditional model. See ``Structure``.
-        """
-        return self.teacher_forcing(Seq.of(x, mask), Seq.of(decoder_input, decoder_mask), label)
 
     def memory_from(self, z_BP: Tensor, label_B: Tensor | None = None) -> Memory:
         return self.model.memory_from(z_BP, label_B)
