@@ -6,12 +6,15 @@ import base64
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
 
 from weft.core.example import Example, MarkedIds, Sequences, Targets, _join, surround
+
+_KNOWN_FIELDS = 8
+"""Fields whose arrays over the vocabulary are kept; each may take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -186,19 +189,19 @@ class Field:
         return _continues(self.continuations, self.vocab)
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _is_reserved(field: Field) -> np.ndarray:
     found = np.zeros(field.vocab, bool)
     found[field.reserved_ids()] = True
     return found
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _ordinary(field: Field) -> np.ndarray:
     return np.flatnonzero(~field.is_reserved())
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _continues(pieces: str, vocab: int) -> np.ndarray:
     found = np.zeros(vocab, bool)
     known = np.unpackbits(np.frombuffer(base64.b64decode(pieces), np.uint8))[:vocab]
