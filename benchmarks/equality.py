@@ -339,8 +339,6 @@ def compare_model(family: str, rng: random.Random, folder: Path) -> Iterator[tup
     ids = torch.where(real, ids, PAD)
 
     def outputs() -> None:
-        if type(theirs).__name__.endswith("ForQuestionAnswering") and theirs.config.num_labels != 2:
-            return compare_refusal(theirs, folder / "theirs", ids)
         ours: Any = load(folder / "theirs").model
         if family == "vit":
             compare_image(theirs, ours, seed)
@@ -351,9 +349,11 @@ def compare_model(family: str, rng: random.Random, folder: Path) -> Iterator[tup
         else:
             compare_encoder(theirs, ours, ids, real)
 
+    if type(theirs).__name__.endswith("ForQuestionAnswering") and theirs.config.num_labels != 2:
+        yield f"{family} refusal", lambda: compare_refusal(theirs, folder / "theirs", ids)
+        return
     yield f"{family} outputs", outputs
-    if not (type(theirs).__name__.endswith("ForQuestionAnswering") and theirs.config.num_labels != 2):
-        yield f"{family} save", lambda: compare_folder(theirs, folder / "theirs", folder)
+    yield f"{family} save", lambda: compare_folder(theirs, folder / "theirs", folder)
 
 
 # ----------------------------------------------------------------------------------------------------------- tokenizers

@@ -15,8 +15,8 @@ value at a time, over all keys, in every way of ``KINDS``; then it is read and c
 - *valid* if nothing is wrong with it (a name misspelled in free text, another number of steps),
 - *wrong* if a message is anywhere else, and a *traceback* if anything but a user's mistake is raised.
 
-Exit code 1 if there is a wrong one or a traceback, or if a recipe takes more than ``MAX_SECONDS`` or ``MAX_MEMORY``. A few mutants
-also go through the command line in a process of their own.
+Exit code 1 if there is a wrong one or a traceback, or if a recipe takes more than ``MAX_SECONDS`` or ``MAX_MEMORY``. A few
+mutants also go through the command line in a process of their own.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from weft.training.meta_outputs import MetaOutputs
+from weft.training.meta_outputs import KNOWN
 
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
@@ -53,7 +53,7 @@ class _OperationCounter(TorchDispatchMode):
 
     def __init__(self, cost: Cost):
         super().__init__()
-        self.cost, self.outputs = cost, MetaOutputs()
+        self.cost = cost
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -65,7 +65,7 @@ class _OperationCounter(TorchDispatchMode):
             with self:
                 if (result := func.decompose(*args, **kwargs)) is not NotImplemented:
                     return result
-        result = self.outputs(func, args, kwargs)
+        result = KNOWN(func, args, kwargs)
         if formula := _formula(func):
             self.cost.operations += formula(*args, **kwargs, out_val=result)
         return result
