@@ -44,6 +44,7 @@ def syntax_errors(text: str) -> list[str]:
         ("a: 1\nb: {c: ${a}}\n", "r.yaml:2: not valid YAML: a ${...} inside of {...} must be in quotes"),
         ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
         ("a: 1\nb: {x: 1\nc: 3\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
+        ("a:\n  b: {  # all\n  # note\n  c:\n    d: 1\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
         ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1, # ]\n  {c: 2},\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1,\n  {\n\n", "r.yaml:3: not valid YAML: the { that opens here is not closed"),
