@@ -88,7 +88,7 @@ CAMPAIGNS = {
         "Recipes are changed at one key at a time. Every message must name the line and path of the change, or of a part that it "
         "reaches.",
         "benchmarks.mutations --count 500",
-        "benchmarks.mutations --count 20000 --workers 2",
+        "benchmarks.mutations --count 20000",
     ),
     "equality": Campaign(
         "Equality with transformers",

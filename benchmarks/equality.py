@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.equality --cases 200 --seed 1``. Per case, transformers writes a model of a random family, class and
 configuration, and both packages compute hidden states, logits and greedy texts; weft saves it, which must give the same folder;
-and one tokenizer folder encodes random strings. What weft refuses with a ValueError is counted as refused.
+and one tokenizer folder encodes random strings. What weft refuses with a ValueError is counted as refused. Where transformers
+fails too (question answering with another number of labels than two), weft must refuse; that counts as equal.
 """
 
 from __future__ import annotations
@@ -91,7 +92,6 @@ def encoder(family: str, rng: random.Random) -> Any:
     if family == "Roberta":
         config["pad_token_id"] = PAD
     end = rng.choice(ends)
-    config["num_labels"] = 2 if end == "ForQuestionAnswering" else config["num_labels"]  # start and end
     pooler = {"add_pooling_layer": rng.random() < 0.5} if end == "Model" and family != "Electra" else {}
     return getattr(hf, family + end)(getattr(hf, family + "Config")(**config), **pooler)
 
@@ -302,6 +302,18 @@ def compare_image(theirs: Any, ours: Any, seed: int) -> None:
             same("pooled", ours.features(x), result.pooler_output)
 
 
+def compare_refusal(theirs: Any, folder: Path, ids: Tensor) -> None:
+    """A model whose forward pass fails in transformers: weft must refuse to load it, and name the labels."""
+    for package, call in (("transformers", lambda: theirs(ids)), ("weft", lambda: load(folder))):
+        try:
+            call()
+        except ValueError as error:
+            if package == "weft" and f"{theirs.config.num_labels} labels" not in str(error):
+                raise DifferenceError(f"refused for another reason: {error}") from None
+        else:
+            raise DifferenceError(f"{package} accepts question answering with {theirs.config.num_labels} labels")
+
+
 def compare_folder(theirs: Any, folder: Path, out: Path) -> None:
     """Saved by weft: the same config.json and tensors; saved again: the same bytes; transformers loads the same weights."""
     one = load(folder).save(out / "one")
@@ -337,6 +349,9 @@ def compare_model(family: str, rng: random.Random, folder: Path) -> Iterator[tup
         else:
             compare_encoder(theirs, ours, ids, real)
 
+    if type(theirs).__name__.endswith("ForQuestionAnswering") and theirs.config.num_labels != 2:
+        yield f"{family} refusal", lambda: compare_refusal(theirs, folder / "theirs", ids)
+        return
     yield f"{family} outputs", outputs
     yield f"{family} save", lambda: compare_folder(theirs, folder / "theirs", folder)
 
@@ -477,20 +492,33 @@ def compare_tokenizer(kind: str, rng: random.Random, folder: Path) -> Iterator[t
     for text in texts:
         expected = theirs(text, add_special_tokens=False)["input_ids"]
         yield f"{kind} strings", lambda text=text, expected=expected: same(repr(text), ours.encode(text), expected)
-    # theirs takes a pair with an empty second text for one text, and ByT5's adds no second </s>
-    framed = [text for text in texts if text and not text.rstrip().endswith("</s>")]
-    for given in ([rng.choice(framed)], rng.choices(framed, k=2), rng.choices(framed, k=2)):
+    empty_second, ended = [rng.choice(texts), ""], [rng.choice(texts) + "</s>"]
+    for given in ([rng.choice(texts)], rng.choices(texts, k=2), rng.choices(texts, k=2), empty_second, ended, [*ended, "b"]):
         yield f"{kind} frames", lambda given=given: compare_frame(ours, theirs, given)
 
 
 def compare_frame(ours: PretrainedTokenizer, theirs: Any, given: list[str]) -> None:
-    """Ids and segments of one text or two with special tokens."""
-    expected = theirs(*given, return_token_type_ids=True)
+    """Ids and segments of one text or two with special tokens. Theirs are those of a batch: a pair with an empty second text is
+    one text where it is encoded alone, and a pair in a batch."""
+    batch = theirs(*([text] for text in given), return_token_type_ids=True)
+    expected = {name: values[0] for name, values in batch.items()}
+    if isinstance(theirs, hf.ByT5Tokenizer):
+        expected = with_every_eos(theirs, given, expected)
     framed = ours.frame.around([np.array(ours.encode(text), np.int64) for text in given])
     ids = framed.ids if isinstance(framed, MarkedIds) else framed
     same(f"frame of {given}", ids.tolist(), expected["input_ids"])
     segment = framed.marks["segment"] if isinstance(framed, MarkedIds) else np.zeros(len(ids), int)
     same(f"segments of {given}", segment.tolist(), expected["token_type_ids"])
+
+
+def with_every_eos(theirs: Any, given: list[str], expected: dict[str, list[int]]) -> dict[str, list[int]]:
+    """ByT5's ids with an EOS after each text. Known difference: after a text that ends with the name of EOS, transformers
+    omits it in this class, and warns that it may add it in the future; weft adds it, as for every other model."""
+    ids = [theirs(text, add_special_tokens=False)["input_ids"] for text in given]
+    omitted = [text for text in ids if text[-1:] == [theirs.eos_token_id]]
+    same("EOS omitted by transformers", len(expected["input_ids"]), sum(map(len, ids)) + len(given) - len(omitted))
+    whole = [number for text in ids for number in (*text, theirs.eos_token_id)]
+    return {"input_ids": whole, "token_type_ids": [0] * len(whole)}
 
 
 # ----------------------------------------------------------------------------------------------------------------- main

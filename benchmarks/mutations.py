@@ -15,7 +15,8 @@ value at a time, over all keys, in every way of ``KINDS``; then it is read and c
 - *valid* if nothing is wrong with it (a name misspelled in free text, another number of steps),
 - *wrong* if a message is anywhere else, and a *traceback* if anything but a user's mistake is raised.
 
-Exit code 1 if there is a wrong one or a traceback. A few mutants also go through the command line in a process of their own.
+Exit code 1 if there is a wrong one or a traceback, or if a recipe takes more than ``MAX_SECONDS`` or ``MAX_MEMORY``. A few
+mutants also go through the command line in a process of their own.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -329,7 +332,7 @@ def _misspell(word: str, rng: random.Random) -> str:
 
 @dataclass
 class Tally:
-    """What became of the mutants of each kind."""
+    """What became of the mutants of each kind. Faults are printed when they are found."""
 
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
@@ -338,7 +341,12 @@ class Tally:
         self.counts.setdefault(mutant.kind, Counter())[outcome] += 1
         if outcome in ("wrong", "traceback"):
             lines = ", ".join(map(str, mutant.lines)) or "any line"
-            self.faults.append(f"{outcome}: {mutant.kind} at {mutant.path or 'no path'} ({mutant.recipe}:{lines})\n{detail}")
+            self.fault(f"{outcome}: {mutant.kind} at {mutant.path or 'no path'} ({mutant.recipe}:{lines})\n{detail}")
+
+    def fault(self, text: str) -> None:
+        """Print a fault, and count it."""
+        self.faults.append(text)
+        print(f"{text}\n", flush=True)
 
     def show(self) -> str:
         columns = ("made", "located", "felt", "valid", "wrong", "traceback")
@@ -351,8 +359,10 @@ class Tally:
         return "\n".join(lines)
 
 
-CHUNK = 200
-"""Mutants that one process checks: a new one starts with little memory."""
+CHUNK = 500
+"""Mutants that one process checks."""
+MAX_SECONDS, MAX_MEMORY = 20.0, 2 * 2**30
+"""Processor time of the check of one recipe, and resident memory in bytes of a process that has checked a chunk."""
 
 _valid: set[tuple[str, str]] = set()
 """Recipes that were found valid, by name and filled form: many mutants, as those in a preset, are the same run."""
@@ -375,31 +385,69 @@ def classify(mutant: Mutant) -> tuple[str, str]:
         return "traceback", traceback.format_exc()
 
 
-def _classify_all(chunk: list[Mutant]) -> list[tuple[str, str]]:
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Args:
+        name: located, felt, valid, wrong or traceback.
+        detail: The message.
+        seconds: Processor time.
+        memory: Most bytes that the process has had resident so far.
+    """
+
+    name: str
+    detail: str
+    seconds: float
+    memory: int
+
+
+def measured(mutant: Mutant) -> Outcome:
+    """Classify a mutant and measure it; slow or large ones are wrong."""
+    start = time.process_time()
+    name, detail = classify(mutant)
+    seconds, memory = time.process_time() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    if seconds > MAX_SECONDS or memory > MAX_MEMORY:
+        name, detail = "wrong", f"takes {seconds:.0f} s and {memory / 2**20:,.0f} MB; {name}: {detail}"
+    return Outcome(name, detail, seconds, memory)
+
+
+def _measure_all(chunk: list[Mutant]) -> list[Outcome]:
     torch.set_num_threads(1)
-    return [classify(mutant) for mutant in chunk]
+    return [measured(mutant) for mutant in chunk]
 
 
-def classified(made: list[Mutant], workers: int) -> Iterator[tuple[Mutant, tuple[str, str]]]:
+def classified(made: list[Mutant], workers: int) -> Iterator[tuple[Mutant, Outcome]]:
     """Classify mutants in worker processes, each in turn for a chunk of them."""
     made = sorted(made, key=lambda mutant: mutant.recipe)  # of one recipe together: most of them are the same run
     chunks = [made[start : start + CHUNK] for start in range(0, len(made), CHUNK)]
     with multiprocessing.get_context("spawn").Pool(workers, maxtasksperchild=1) as pool:
-        for chunk, outcomes in zip(chunks, pool.imap(_classify_all, chunks), strict=True):
+        for chunk, outcomes in zip(chunks, pool.imap(_measure_all, chunks), strict=True):
             yield from zip(chunk, outcomes, strict=True)
 
 
 def _where(mutant: Mutant, problems: list[Problem]) -> str:
+    if all(_line(problem) in mutant.lines and _inside(mutant, problem) for problem in problems):
+        return "located"  # without the lines of the other values, which take as long as the check
     lines = _lines(mutant.text)
     found = {_one(mutant, problem, lines) for problem in problems}
     return "wrong" if "wrong" in found else "felt" if "felt" in found else "located"
 
 
+def _line(problem: Problem) -> int:
+    return int(problem.where.rpartition(":")[2]) if re.search(r":\d+$", problem.where) else 0
+
+
+def _inside(mutant: Mutant, problem: Problem) -> bool:
+    """Whether a problem is at the mutated value, or inside it."""
+    return problem.path == mutant.path or (mutant.path is not None and problem.path.startswith(f"{mutant.path}."))
+
+
 def _one(mutant: Mutant, problem: Problem, lines: dict[str, int]) -> str:
-    line = int(problem.where.rpartition(":")[2]) if re.search(r":\d+$", problem.where) else 0
+    line = _line(problem)
     if mutant.path is None or not lines:
         return "located" if line in mutant.lines else "wrong"
-    here = problem.path == mutant.path or problem.path.startswith(f"{mutant.path}.") or (mutant.lost and not mutant.path)
+    here = _inside(mutant, problem) or (mutant.lost and not mutant.path)
     written = problem.path
     while written and written not in lines:
         written = written.rpartition(".")[0]
@@ -506,18 +554,20 @@ def figure(arguments: argparse.Namespace) -> int:
         check(read_run_text(text, name, Path()))  # they are right before they are mutated
     made = mutants(arguments.count, arguments.seed)
     tally, refused = Tally(), list[Mutant]()
-    for mutant, (outcome, detail) in classified(made, arguments.workers):
-        tally.add(mutant, outcome, detail)
-        if outcome == "located":
+    slowest, memory = 0.0, 0
+    for mutant, outcome in classified(made, arguments.workers):
+        tally.add(mutant, outcome.name, outcome.detail)
+        slowest, memory = max(slowest, outcome.seconds), max(memory, outcome.memory)
+        if outcome.name == "located":
             refused.append(mutant)
         if arguments.show:
-            print(f"{outcome}: {mutant.kind} at {mutant.path}\n{detail}")
-    tally.faults += by_command_line(random.Random(arguments.seed).sample(refused, min(arguments.processes, len(refused))))
+            print(f"{outcome.name}: {mutant.kind} at {mutant.path}\n{outcome.detail}")
+    for text in by_command_line(random.Random(arguments.seed).sample(refused, min(arguments.processes, len(refused)))):
+        tally.fault(text)
     keys = {(m.recipe, m.path) for m in made if m.path}
     print(tally.show())
     print(f"{len(made)} mutants of {len(recipes())} recipes, at {len(keys)} paths; seed {arguments.seed}")
-    for fault in tally.faults:
-        print(f"\n{fault}")
+    print(f"slowest {slowest:.1f} s, at most {memory / 2**20:,.0f} MB in a process")
     return 1 if tally.faults else 0
 
 

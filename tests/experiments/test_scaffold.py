@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +253,37 @@ def test_the_index_of_a_data_frame_has_no_name(tmp_path: Path) -> None:
     assert detected.columns == {"text": "review", "label": "sentiment"} and "column_names" not in detected.options
     headerless = detect(tmp_path / "headerless.csv", ",a film,yes\n" + rows)
     assert "column_names" in headerless.options
+
+
+# --------------------------------------------------------------------------------------------------------- hostile names
+
+HOSTILE = ("\x1b[31mred", "two\nobjective: gone", "a\x9b1mb", "a\u2028b", "\u202efdp", "x # y", "a: [b", "${seed}")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_of_classes_and_files_stay_data(tmp_path: Path, name: str) -> None:
+    """A name cannot end a comment or a string of the recipe that ``weft new`` writes."""
+    for label in (f"good{name}", "bad"):
+        (tmp_path / "texts" / label).mkdir(parents=True)
+        for number in range(12):
+            (tmp_path / "texts" / label / f"{number}.txt").write_text(f"a {label[:4].strip()} film {number}\n")
+    rows = "".join(f'a film {n},{n % 2},"{"" if n % 9 else "x"}"\n' for n in range(60)) + "one,two,3,4,5\n"
+    (tmp_path / f"t{name}.csv").write_text(f'text,label,"{name}"\n' + rows)
+    for path in (tmp_path / "texts", tmp_path / f"t{name}.csv"):
+        try:
+            detected = detect_data([str(path)])
+            recipe = scratch_recipe(detected, tmp_path)
+        except ValueError as error:
+            refused = "a recipe cannot name this file" if "${" in name else "is no key of a recipe: a key has at most 100 char"
+            assert refused in str(error) and ("${" in name or not name.isprintable())
+            continue
+        run = read_run_text(recipe, "r.yaml", tmp_path)
+        assert run.dump()["objective"]["type"] == "classification" and all(line.isprintable() for line in recipe.split("\n"))
+        check(run)
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "pipe"])
+def test_a_device_or_pipe_is_no_data_file(tmp_path: Path, device: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=f"{device}: must be a regular file or a folder, not a device, pipe or socket"):
+        detect_data([str(tmp_path / device)])

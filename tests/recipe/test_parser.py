@@ -435,7 +435,9 @@ def test_missing_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     form = "norm.file: a file must be a path, or {path: ..., sha256: ...}"
     assert read_odd({"file": "b.txt"}, tmp_path) == [f"norm.file: there is no file {folder / 'b.txt'}{unset}"]
     assert read_odd({"file": "/b.txt"}, tmp_path) == ["norm.file: there is no file /b.txt"]
-    assert read_odd({"file": ""}, tmp_path) == [f"norm.file: {folder} is a folder, not a file"]
+    assert read_odd({"file": "."}, tmp_path) == [f"norm.file: {folder} is a folder, not a file"]
+    for empty in ("", " "):  # else the folder of the recipe
+        assert read_odd({"file": empty}, tmp_path) == [f'norm.file: must be the path of a file, not "{empty}"']
     assert read_odd({"file": 3}, tmp_path) == ["norm.file: must be the path of a file, not 3"]
     assert read_odd({"file": {"path": "a.txt"}}, tmp_path) == [form]
     assert read_odd({"file": {"path": "a.txt", "sha256": 3}}, tmp_path) == [form]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import time
 import warnings
 from pathlib import Path
 
@@ -44,6 +47,7 @@ def syntax_errors(text: str) -> list[str]:
         ("a: 1\nb: {c: ${a}}\n", "r.yaml:2: not valid YAML: a ${...} inside of {...} must be in quotes"),
         ('a: 1\nb: "x\nc: 3\n', "r.yaml:2: not valid YAML: the quote that opens here is not closed"),
         ("a: 1\nb: {x: 1\nc: 3\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
+        ("a:\n  b: {  # all\n  # note\n  c:\n    d: 1\n", "r.yaml:2: not valid YAML: the { that opens here is not closed"),
         ("a: 1\nb: [1, 2\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1, # ]\n  {c: 2},\n", "r.yaml:2: not valid YAML: the [ that opens here is not closed"),
         ("a: 1\nb: [1,\n  {\n\n", "r.yaml:3: not valid YAML: the { that opens here is not closed"),
@@ -279,3 +283,12 @@ def test_numbers_have_plain_digits(text: str) -> None:
 def test_digits_of_other_scripts_are_text() -> None:
     assert parse_value("１２", "a").value == "１２"
     assert [parse_value(text, "a").value for text in ("12", "-5", "1e3", ".5", "0x1F", "0o17")] == [12, -5, 1000.0, 0.5, 31, 15]
+
+
+def test_a_pipe_without_writer_is_empty_and_one_with_a_writer_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "r.yaml")
+    assert read_file(tmp_path / "r.yaml") == ""
+    with subprocess.Popen(["sh", "-c", f"exec 3<>'{tmp_path}/r.yaml'; printf 'seed: 1' >&3; sleep 1"]) as writer:
+        while (found := read_file(tmp_path / "r.yaml")) == "" and writer.poll() is None:
+            time.sleep(0.01)
+    assert found == "seed: 1"

@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import weft.training.dry_run
+import weft.training.flops
 from weft.cli.check_report import print_reports
 from weft.core.batch import Clock
 from weft.core.fields import Info, TextField
@@ -24,6 +25,7 @@ from weft.recipe import RecipeError
 from weft.training.build import build_network, plans
 from weft.training.dry_run import StageReport, batch_examples, batch_problem, check, synthetic_batch
 from weft.training.flops import count_cost
+from weft.training.meta_outputs import MetaOutputs
 from weft.training.recipes import read_run, read_run_text
 from weft.training.run import Run
 
@@ -273,11 +275,28 @@ def test_the_cost_of_a_huge_batch_is_scaled(capsys):
 
 def test_a_structure_that_is_too_deep_is_refused_at_its_deepest_stack(tmp_path):
     (tmp_path / "t.txt").write_text("a\n")
-    text = TEXT + "structure:\n  type: language-model\n  dim: 8\n  decoder:\n    type: transformer\n    layers: 1000\n"
-    with pytest.raises(
-        RecipeError, match=r"r\.yaml:\d+: structure\.decoder\.layers: layers is 1000; a structure has at most 256"
-    ):
+    (tmp_path / "p.tsv").write_text("a\tb\n")
+    text = TEXT.replace("type: plain-text, train: t.txt", "type: parallel-text, train: p.tsv") + (
+        "structure:\n  type: seq2seq\n  dim: 8\n  encoder: {type: transformer, layers: 300}\n"
+        "  decoder:\n    type: transformer\n    layers: 701\n"
+    )
+    message = r"r\.yaml:\d+: structure\.decoder\.layers: layers is 701, 1001 in all stacks; a structure has at most 1000"
+    with pytest.raises(RecipeError, match=message):
         check(read_run_text(text, "r.yaml", tmp_path))
+
+
+def test_a_deep_structure_computes_each_operation_on_the_meta_device_once(tmp_path, monkeypatch):
+    """The time of a check grows with the number of different layers."""
+    (tmp_path / "t.txt").write_text("a\n")
+    monkeypatch.setattr(weft.training.dry_run, "_SMALL_OPERATIONS", 0)
+    known: list[int] = []
+    for layers in (2, 20):
+        monkeypatch.setattr(weft.training.flops, "KNOWN", outputs := MetaOutputs())
+        mixer = "layer: {mixer: {heads: 2}}"
+        text = f"structure: {{type: language-model, dim: 8, decoder: {{type: transformer, layers: {layers}, {mixer}}}}}\n"
+        check(read_run_text(TEXT + text, "r.yaml", tmp_path))
+        known.append(len(outputs.outputs))
+    assert known[0] == known[1] > 10
 
 
 def test_too_many_stages_and_long_names_are_refused_with_their_location(tmp_path):

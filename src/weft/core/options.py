@@ -62,7 +62,7 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
         if set(value) != {"path", "sha256"} or not all(isinstance(v, str) for v in value.values()):
             raise ValueError("a file must be a path, or {path: ..., sha256: ...}")
         value, wanted = value["path"], value["sha256"]
-    if not isinstance(value, str | Path):
+    if not isinstance(value, str | Path) or not str(value).strip():  # an empty path would be the folder of the recipe
         raise ValueError(f"must be the path of a file, not {json.dumps(value, default=str)}")
     if not info.context:
         return str(value)
@@ -125,7 +125,7 @@ FileOrFolder = Annotated[str, BeforeValidator(_file_or_folder), WithJsonSchema(_
 
 def _model(value: Any, info: ValidationInfo) -> Any:
     """A published model: a folder beside the recipe, or a name that ``find_model`` knows."""
-    named = isinstance(value, str) and info.context and not find_file(value, *info.context["folders"]).exists()
+    named = isinstance(value, str) and value.strip() and info.context and not find_file(value, *info.context["folders"]).exists()
     if named and info.context and info.context["files"]:
         return str(find_model(value).resolve())
     return value if named else _file(value, info, folders=True)

@@ -23,8 +23,13 @@ def proportion_interval(
     value of 1. Unless an example is several decisions, m is at most n. q is the normal quantile for binary examples, else that
     of Student's t.
 
-    Wilson 1927; effective sample size: Korn & Graubard 1998 (Confidence intervals for proportions with small expected number
-    of positive counts estimated from survey data).
+    For binary examples with few errors (or few correct ones), the outer limit is that of the Poisson distribution, without which
+    the interval covers as little as 83 % near 1: 1 - x / n, where a Poisson number with mean x is less than the errors with
+    probability ``level``.
+
+    Wilson 1927; outer limit: Brown, Cai & DasGupta 2001 (Interval estimation for a binomial proportion); effective sample size:
+    Korn & Graubard 1998 (Confidence intervals for proportions with small expected number of positive counts estimated from
+    survey data).
 
     Args:
         value: The value of the sample.
@@ -45,7 +50,12 @@ def proportion_interval(
     q = _NORMAL.inv_cdf((1 + level) / 2) if is_binary else _student_quantile((1 + level) / 2, n - 1)
     center, factor = value + q * q / (2 * m), 1 + q * q / m
     reach = q * math.sqrt(max(value * (1 - value), 0) / m + q * q / (4 * m * m))
-    return max(0.0, (center - reach) / factor), min(1.0, (center + reach) / factor)
+    low, high = max(0.0, (center - reach) / factor), min(1.0, (center + reach) / factor)
+    if is_binary:
+        few, right = 2 if n <= 50 else 3, round(value * n)
+        low = min(low, _poisson_limit(right, level) / n) if 0 < right <= few else low
+        high = max(high, 1 - _poisson_limit(n - right, level) / n) if 0 < n - right <= few else high
+    return low, high
 
 
 def correlation_interval(value: float, bootstrap_S: np.ndarray, n: int, level: float) -> tuple[float, float] | None:
@@ -94,6 +104,20 @@ def bca_interval(value: float, bootstrap_S: np.ndarray, jackknife_N: np.ndarray 
     quantiles = [_NORMAL.cdf(bias + (bias + z) / max(1 - acceleration * (bias + z), 0.1)) for z in ends]
     low, high = np.quantile(bootstrap_S, quantiles).tolist()
     return low, high
+
+
+def _poisson_limit(count: int, level: float) -> float:
+    """The mean of a Poisson distribution whose numbers are below ``count`` with probability ``level``, by bisection.
+
+    >>> round(_poisson_limit(1, 0.95), 4), round(_poisson_limit(2, 0.95), 4)
+    (0.0513, 0.3554)
+    """
+    low, high = 0.0, float(count)
+    while high - low > 1e-12:
+        mean = (low + high) / 2
+        below = math.exp(-mean) * sum(mean**k / math.factorial(k) for k in range(count))
+        low, high = (mean, high) if below > level else (low, mean)
+    return low
 
 
 def _student_quantile(probability: float, degrees: int) -> float:

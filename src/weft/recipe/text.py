@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,7 @@ def read_file(file: Path, shown: str | None = None) -> str:
     try:
         if file.is_dir():
             raise RecipeError([Problem(shown, "", "is a folder, not a recipe file")])
-        with file.open("rb") as stream:
+        with open(file, "rb", opener=_open_without_waiting) as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise RecipeError([Problem(shown, "", "there is no such file")]) from None
@@ -45,6 +46,18 @@ def read_file(file: Path, shown: str | None = None) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise RecipeError([Problem(f"{shown}:{line}", "", f"not valid UTF-8 (byte {error.start})")]) from None
+
+
+def _open_without_waiting(file: str, flags: int) -> int:
+    """Open a file; a pipe that no process writes to is empty, instead of waiting for one."""
+    handle = os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
+    os.set_blocking(handle, True)
+    return handle
+
+
+def is_key(name: str) -> bool:
+    """Whether a recipe may have this key."""
+    return 0 < len(name) <= MAX_KEY_LENGTH and name.isprintable()
 
 
 def parse(text: str, file: str) -> Node:
@@ -174,7 +187,7 @@ class _Builder:
             return self.report(at, join(path, name), "merging (<<) is not part of a recipe; ${a.b} copies the value at a.b")
         if not name:
             return self.report(at, path, "the key before the colon is missing")
-        if len(name) > MAX_KEY_LENGTH or not name.isprintable():
+        if not is_key(name):
             shown = ascii(shorten(name))
             return self.report(
                 at, path, f"{shown} is no key: a key has at most {MAX_KEY_LENGTH} characters, all of them printable"

@@ -64,6 +64,10 @@ class _SyntaxError:
         found = re.match(r" *(- +)*", self.lines[line - 1] if line <= len(self.lines) else "")
         return found.end() if found else 0
 
+    def dedented(self, line: int) -> bool:
+        """Whether a line is indented no further than the line where the context starts."""
+        return self.indent(line) <= self.indent(self.start)
+
 
 def _scalar_rules(e: _SyntaxError) -> tuple[int, str] | None:
     """Line and message of an error in a scalar or key."""
@@ -87,7 +91,8 @@ def _flow_rules(e: _SyntaxError) -> tuple[int, str] | None:
     if e.context.endswith("flow node") and "stream end" in e.problem:
         line, bracket = _last_open_bracket(e.text)
         return line, f"the {bracket} that opens here is not closed"
-    dedented = e.start != e.line and e.indent(e.line) <= e.indent(e.start)
+    between = (n for n in range(e.start + 1, e.line) if e.dedented(n))
+    dedented = e.start != e.line and (e.dedented(e.line) or any(_is_block_key(e.lines[n - 1]) for n in between))
     if "flow" in e.context and ("stream end" in e.problem or dedented):
         return e.start, f"the {'{' if 'mapping' in e.context else '['} that opens here is not closed"
     return None
@@ -105,6 +110,12 @@ def _block_rules(e: _SyntaxError) -> tuple[int, str] | None:
     if e.context and e.start != e.line:
         return e.line, f"{e.problem} ({e.context}, which starts at line {e.start})"
     return None
+
+
+def _is_block_key(line: str) -> bool:
+    """Whether a line starts with ``key:``, and does not end as the entries within brackets do."""
+    content = line.split("#")[0].strip()
+    return re.match(r"[^\s\[\]{},]+:(\s|$)", content) is not None and content[-1] not in ",]}"
 
 
 def _last_open_bracket(text: str) -> tuple[int, str]:

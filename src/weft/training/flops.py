@@ -16,6 +16,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from weft.training.meta_outputs import KNOWN
+
 _RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
@@ -63,7 +65,7 @@ class _OperationCounter(TorchDispatchMode):
             with self:
                 if (result := func.decompose(*args, **kwargs)) is not NotImplemented:
                     return result
-        result = func(*args, **kwargs)
+        result = KNOWN(func, args, kwargs)
         if formula := _formula(func):
             self.cost.operations += formula(*args, **kwargs, out_val=result)
         return result

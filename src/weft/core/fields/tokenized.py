@@ -6,7 +6,7 @@ import base64
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -23,6 +23,8 @@ CHARACTERS_PER_TOKEN, MIN_TOKENS = 64, 1024
 """A text is cut to 64 characters for each token of its maximum length, and to no less than 65,536, before it is tokenized: the
 tokenizer needs about 100 bytes for each character, most of them for tokens that would then be removed."""
 _SPECIAL, _FRAME = Special(), Frame()
+_KNOWN_FIELDS = 8
+"""Fields whose arrays over the vocabulary are kept; each may take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -148,19 +150,19 @@ class TokenizedField(Field):
         """What changes in a row where its texts are truncated to the maximum length, and the number of tokens removed."""
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _is_reserved(field: TokenizedField) -> np.ndarray:
     found = np.zeros(field.vocab, bool)
     found[field.reserved_ids()] = True
     return found
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _ordinary(field: TokenizedField) -> np.ndarray:
     return np.flatnonzero(~field.is_reserved())
 
 
-@cache
+@lru_cache(_KNOWN_FIELDS)
 def _continues(pieces: str, vocab: int) -> np.ndarray:
     found = np.zeros(vocab, bool)
     known = np.unpackbits(np.frombuffer(base64.b64decode(pieces), np.uint8))[:vocab]

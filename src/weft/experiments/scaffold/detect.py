@@ -59,6 +59,8 @@ def detect_data(
         file = name if Path(name).exists() else str(find_file(name))
         if not Path(file).exists():
             raise ValueError(missing_file_message(name))
+        if not Path(file).is_file() and not Path(file).is_dir():
+            raise ValueError(f"{file}: must be a regular file or a folder, not a device, pipe or socket")
         if not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         given.append(file)

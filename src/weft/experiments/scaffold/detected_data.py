@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Literal
 
 from weft.core.io import list_files
+from weft.core.printable import printable_line
 from weft.data.sources.cursor import Cursor
 
 Paths = list[str] | dict[str, list[str]]
@@ -67,12 +68,17 @@ class DetectedData:
             if others:
                 choice = shlex.quote(f"data.{option}={others[0]}")
                 notes.append(f"other candidates for {option}: {', '.join(others)}; choose one with {choice}")
-        return [" ".join(note.split()) for note in [*notes, *self.remarks]]
+        return [comment(note) for note in [*notes, *self.remarks]]
 
 
 def skip_rows(count: int, rows: int, problem: str) -> str:
     """Return the value of the option ``on_bad_row`` that skips rows with a problem, with a comment that counts them."""
-    return f"skip                 # {count} of {rows} rows {problem}"
+    return f"skip                 # {count} of {rows} rows {comment(problem)}"
+
+
+def comment(text: str) -> str:
+    """Return a text as one line, which cannot end the comment of a recipe that it stands in."""
+    return printable_line(" ".join(text.split()))
 
 
 def first_lines(file: str, encoding: str) -> list[str]:

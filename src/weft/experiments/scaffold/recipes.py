@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from weft.core.fields import TextField
 from weft.core.io import list_files
+from weft.core.printable import printable_line
 from weft.data.sources.cursor import Cursor
-from weft.experiments.scaffold.detected_data import DetectedData, Paths, files_of, yaml_string
+from weft.experiments.scaffold.detected_data import DetectedData, Paths, comment, files_of, yaml_string
 from weft.pretrained.sentence_layout import POOLING
+from weft.recipe.text import MAX_KEY_LENGTH, is_key
 
 if TYPE_CHECKING:
     from weft.pretrained import PublishedModel
@@ -116,7 +118,7 @@ def scratch_recipe(detected: DetectedData, folder: Path) -> str:
     lengths = "min_n: 1, max_n: 3" if unspaced else "min_n: 3, max_n: 4"
     grams = f"{{type: char-ngrams, {lengths}, dropout: 0.3, word: {{type: token, scale: 1.0}}}}"
     return _template("ngram-classifier" if small else task.template).substitute(
-        reason=" ".join(detected.reason.split()),
+        reason=comment(detected.reason),
         source=detected.source,
         data=_data_lines(detected, folder),
         tokenizer=tokenizer,
@@ -159,7 +161,7 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
     epochs = _epochs(3, per_epoch, most=10)
     metrics = _metrics(task.metrics, detected)
     text = _template("fine-tuning").substitute(
-        reason=" ".join(detected.reason.split()),
+        reason=comment(detected.reason),
         source=detected.source,
         data=_data_lines(detected, folder),
         model=_paths([model], folder) if Path(model).exists() else model,
@@ -264,6 +266,11 @@ def _data_lines(detected: DetectedData, folder: Path) -> str:
 def _paths(files: Paths, folder: Path) -> str:
     """Files as YAML: a string, a list of several, or a mapping of classes."""
     if isinstance(files, dict):
+        if unusable := next((label for label in files if not is_key(label)), None):
+            raise ValueError(
+                f"the class {printable_line(unusable)[:MAX_KEY_LENGTH]!r} is no key of a recipe: a key has at most {MAX_KEY_LENGTH} "
+                "characters, all of them printable; rename its folder or file"
+            )
         return "{" + ", ".join(f"{yaml_string(label)}: {_paths(own, folder)}" for label, own in files.items()) + "}"
 
     def relative(file: str) -> str:
@@ -271,6 +278,6 @@ def _paths(files: Paths, folder: Path) -> str:
         shown = str(path.relative_to(base) if path.is_relative_to(base) else path)
         if "${" in shown:
             raise ValueError(f"{shown!r}: a recipe cannot name this file, because ${{...}} is a reference; rename it")
-        return shown if re.fullmatch(r"[\w./-]+", shown) else json.dumps(shown, ensure_ascii=False)
+        return shown if re.fullmatch(r"[\w./-]+", shown) else json.dumps(shown, ensure_ascii=not shown.isprintable())
 
     return relative(files[0]) if len(files) == 1 else f"[{', '.join(map(relative, files))}]"

@@ -122,6 +122,8 @@ def _from_config(config: ModelConfig, task: Task, names: Iterable[str]) -> Build
     """The structure that config.json describes; ``names`` of the tensors tell which heads the file has."""
     names = set(names)
     config.require(position_embedding_type="absolute", is_decoder=False, add_cross_attention=False, inner_group_num=1)
+    if task == "question-answering" and (labels := len(config.labels())) != 2:
+        raise ValueError(f"config.json: {labels} labels (num_labels, id2label); question answering needs 2, for start and end")
     has_segment_head = any("seq_relationship" in name or "sop_classifier" in name for name in names)
     return task_model(
         task,
