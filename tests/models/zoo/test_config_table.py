@@ -13,7 +13,7 @@ from weft.core.options import Dim
 from weft.core.registry import identity
 from weft.models import TextEncoder, bert
 from weft.models.zoo.config import REQUIRED, ModelConfig, SameAs
-from weft.models.zoo.config_table import Computed, Constant, Data, Key, Row, revised
+from weft.models.zoo.config_table import Computed, Constant, DataKey, Key, Row, revised
 from weft.models.zoo.family import FAMILIES, Family, config_of
 from weft.models.zoo.option_paths import has_option, option_at, with_option_at
 
@@ -40,7 +40,7 @@ def sampled(row: Row, rng: random.Random) -> Any:
 
 
 def config_for(family: Family, seed: int) -> ModelConfig:
-    rng, rows = random.Random(f"{family.model_type}-{seed}"), [row for row in family.config if not isinstance(row, Data)]
+    rng, rows = random.Random(f"{family.model_type}-{seed}"), [row for row in family.config if not isinstance(row, DataKey)]
     return config_of({"vocab_size": 9, **{row.name: sampled(row, rng) for row in rows}}, family.model_type)
 
 
@@ -113,7 +113,7 @@ def test_a_structure_without_an_option_has_no_config() -> None:
 def test_defaults() -> None:
     config = ModelConfig({"a": None, "c": 3}, defaults={"a": SameAs("b"), "b": 2, "c": 1})
     assert (config["a"], config["b"], config["c"]) == (2, 2, 3)
-    assert Computed("a", bool, lambda _: None).write(TextEncoder) == {} == Data("a", Dim).write(TextEncoder)
+    assert Computed("a", bool, lambda _: None).write(TextEncoder) == {} == DataKey("a", Dim).write(TextEncoder)
     assert Computed("a", bool, lambda _: True).default is REQUIRED
 
 

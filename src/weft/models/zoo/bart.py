@@ -27,7 +27,7 @@ from weft.core.registry import Build, composition
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
 from weft.models.zoo.config import ModelConfig
-from weft.models.zoo.config_table import HIDDEN, Constant, Key, Values, activation
+from weft.models.zoo.config_table import HIDDEN, Constant, Conversion, Key, activation
 from weft.models.zoo.family import Family, register_family
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
@@ -158,7 +158,7 @@ def _embedders(path: str) -> tuple[str, str]:
     return f"embedder.{path}", f"target_embedder.{path}"
 
 
-_SCALE = Values(bool, lambda scaled, config: config["d_model"] ** 0.5 if scaled else 1.0, lambda scale, _: scale != 1.0)
+_SCALE = Conversion(bool, lambda scaled, config: config["d_model"] ** 0.5 if scaled else 1.0, lambda scale, _: scale != 1.0)
 _KEYS = (
     Constant("tie_word_embeddings", True),
     Constant("is_encoder_decoder", True, written=True),

@@ -18,7 +18,7 @@ from weft.models.zoo.option_paths import has_option, option_at, with_option_at
 
 
 @dataclass(frozen=True)
-class Values:
+class Conversion:
     """How the values of a key translate to those of an option, and back.
 
     Args:
@@ -34,14 +34,14 @@ class Values:
     null: bool = False
 
 
-def same(type_: Any) -> Values:
-    """Values of a type that config.json and the option share."""
-    return Values(type_, lambda value, _: value, lambda option, _: option)
+def same(type_: Any) -> Conversion:
+    """Conversion of a type that config.json and the option share."""
+    return Conversion(type_, lambda value, _: value, lambda option, _: option)
 
 
-def activation(key: str, *, null: bool = False) -> Values:
+def activation(key: str, *, null: bool = False) -> Conversion:
     """Names of activations; with ``null``, null is none."""
-    return Values(
+    return Conversion(
         str,
         lambda name, _: activation_named(name, key) if name or not null else None,
         lambda part, _: None if part is None else activation_name(part),
@@ -49,7 +49,7 @@ def activation(key: str, *, null: bool = False) -> Values:
     )
 
 
-HIDDEN = Values(Dim, lambda value, _: value, lambda option, structure: option or 4 * option_at(structure, "dim"))
+HIDDEN = Conversion(Dim, lambda value, _: value, lambda option, structure: option or 4 * option_at(structure, "dim"))
 """Inner dimension of feed-forward networks; an option that is None stands for 4 dim."""
 
 
@@ -102,7 +102,7 @@ class Key(Row):
         optional: bool = False,
     ):
         self.name, self.default, self.when, self.optional = name, default, when, optional
-        self.values = values if isinstance(values, Values) else same(values)
+        self.values = values if isinstance(values, Conversion) else same(values)
         self.type = self.values.type
         self.paths = [path.rpartition(":") for path in paths]
 
@@ -181,7 +181,7 @@ class Computed(Row):
 
 
 @dataclass(frozen=True)
-class Data(Row):
+class DataKey(Row):
     """A key of config.json that no option sets: the data determines it, or it is only checked.
 
     Args:

@@ -35,7 +35,7 @@ from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.zoo.config import SameAs
-from weft.models.zoo.config_table import HIDDEN, Constant, Key, Values, activation
+from weft.models.zoo.config_table import HIDDEN, Constant, Conversion, Key, activation
 from weft.models.zoo.family import TIED_EMBEDDINGS, Task
 from weft.models.zoo.option_paths import option_at
 from weft.models.zoo.sizes import ModelSize
@@ -177,7 +177,7 @@ def has_segment_head(task: str, names: set[str]) -> bool:
 
 # ---------------------------------------------------------------------------------------------------------- config.json
 
-EMBEDDING_DIM = Values(
+EMBEDDING_DIM = Conversion(
     Dim,
     lambda size, config: None if size == config["hidden_size"] else size,
     lambda option, structure: option or option_at(structure, "dim"),

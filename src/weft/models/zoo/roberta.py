@@ -11,7 +11,7 @@ from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
 from weft.core.registry import Build, composition
 from weft.models.zoo.bert import BERT
 from weft.models.zoo.config import TYPES, ModelConfig
-from weft.models.zoo.config_table import Key, Values, activation, revised
+from weft.models.zoo.config_table import Conversion, Key, activation, revised
 from weft.models.zoo.encoders import (
     BERT_KEYS,
     BERT_POOLER,
@@ -92,8 +92,8 @@ def roberta_structure(config: ModelConfig, task: Task, names: set[str]) -> Build
     )
 
 
-_OFFSET = Values(TYPES["pad_token_id"], lambda pad, _: pad + 1, lambda offset, _: offset - 1)
-_LENGTH = Values(
+_OFFSET = Conversion(TYPES["pad_token_id"], lambda pad, _: pad + 1, lambda offset, _: offset - 1)
+_LENGTH = Conversion(
     Dim,
     lambda rows, config: rows - (config["pad_token_id"] + 1),
     lambda length, structure: length + option_at(structure, "embedder.parts.1.offset"),

@@ -28,7 +28,7 @@ from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers, NonNega
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
 from weft.models.zoo.config import ModelConfig, SameAs, activation_name, activation_named
-from weft.models.zoo.config_table import HIDDEN, Computed, Constant, Key, Row, Values
+from weft.models.zoo.config_table import HIDDEN, Computed, Constant, Conversion, Key, Row
 from weft.models.zoo.family import TIED_EMBEDDINGS, Family, has_own_head, register_family
 from weft.models.zoo.option_paths import option_at
 from weft.models.zoo.sizes import ModelSize
@@ -302,7 +302,7 @@ def _is_scaled(structure: Build[Structure]) -> bool | None:
     return option_at(head, "scale") != 1.0 if name_of(head) == "tied" else None
 
 
-_HEAD_DIM = Values(
+_HEAD_DIM = Conversion(
     Dim,
     lambda dim, _: dim,
     lambda option, structure: option or option_at(structure, "dim") // option_at(structure, "encoder.layer.mixer.heads"),
@@ -329,7 +329,7 @@ _KEYS = (
     Constant("is_encoder_decoder", True, written=True),
     TIED_EMBEDDINGS,
 )
-_PROJECTION = Values(str, _activation_of, _projection_of)
+_PROJECTION = Conversion(str, _activation_of, _projection_of)
 
 
 def _register(model_type: str, title: str, *keys: Row) -> None:

@@ -29,7 +29,7 @@ from weft.core.registry import Build, composition
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
 from weft.models.zoo.config import ModelConfig, SameAs
-from weft.models.zoo.config_table import HIDDEN, Constant, Data, Key, activation
+from weft.models.zoo.config_table import HIDDEN, Constant, DataKey, Key, activation
 from weft.models.zoo.encoders import BERT_POOLER, task_head_rules
 from weft.models.zoo.family import Family, register_family
 from weft.models.zoo.option_paths import option_at, with_options
@@ -163,8 +163,8 @@ _KEYS = (
     Key("layer_norm_eps", NonNegative, "encoder.layer.residual.norm.eps", "encoder.norm.eps", default=1e-12),
     Key("patch_size", Dim, "embedder.parts.0.size"),
     Constant("qkv_bias", True, written=True),
-    Data("num_channels", Dim, default=3),
-    Data("pooler_output_size", Dim, default=SameAs("hidden_size")),
+    DataKey("num_channels", Dim, default=3),
+    DataKey("pooler_output_size", Dim, default=SameAs("hidden_size")),
 )
 
 
