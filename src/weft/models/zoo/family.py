@@ -85,7 +85,7 @@ class Family:
     def from_config(self, config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
         """The structure for a task that config.json describes; ``names`` of the tensors tell which heads the file has."""
         if task == "question-answering" and (labels := len(config.labels())) != 2:
-            raise ValueError(f"config.json: {labels} labels (num_labels, id2label); question answering needs 2, for start and end")
+            raise ValueError(f"config.json: {labels} labels (num_labels, id2label); question answering has 2, for start and end")
         return structure_of(config, self.structure(config, task, set(names)), self.config)
 
     def to_config(self, structure: Build[Structure]) -> dict[str, Any]:
