@@ -116,6 +116,7 @@ OWN_TESTS = (
     "MaskingStrategy",
     "Noise",
     "Pairing",
+    "RotaryScaling",
     "Sync",
     "Tokenizer",
     "Data",

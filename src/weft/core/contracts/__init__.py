@@ -57,6 +57,7 @@ from weft.core.contracts.parts import (
     Pooler,
     Position,
     Residual,
+    RotaryScaling,
     Score,
     Transform,
 )
@@ -119,6 +120,7 @@ __all__ = [
     "ProgressCallback",
     "Reconstructs",
     "Residual",
+    "RotaryScaling",
     "Schedule",
     "Score",
     "ScoresChoices",
