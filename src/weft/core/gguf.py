@@ -116,6 +116,18 @@ def read_gguf(path: str | Path) -> GGUFFile:
         return _Reader(Path(path), file).read()
 
 
+def find_gguf(path: str | Path) -> Path | None:
+    """The GGUF file at a path: the file itself, or the only one in a folder without config.json; None where there is none."""
+    path = Path(path)
+    if not path.is_dir():
+        return path if path.suffix.lower() == SUFFIX and path.exists() else None
+    found = [] if (path / "config.json").is_file() else sorted(path.glob(f"*{SUFFIX}"))
+    if len(found) > 1:
+        names = ", ".join(printable_line(file.name) for file in found[:5])
+        raise ValueError(f"{path} has {len(found)} GGUF files ({names}); name one of them")
+    return found[0] if found else None
+
+
 class _Reader:
     """One pass over the head of a file. ``where`` names the entry that is being read, for messages."""
 

@@ -1,0 +1,39 @@
+"""Layouts: how a published model is stored. Each gives a config.json and tensors under the names of the Hugging Face layout."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+
+class Layout(ABC):
+    """A published model on disk.
+
+    Args:
+        path: Its folder or file.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """The content of config.json."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """The names of its tensors."""
+
+    @abstractmethod
+    def read(self, names: Sequence[str]) -> dict[str, Tensor]:
+        """Tensors in float32 by their names, in memory of their own."""
+
+    @abstractmethod
+    def write_companions(self, folder: Path) -> None:
+        """Write what belongs to the model besides config.json and tensors (tokenizer, generation settings) into a folder."""
