@@ -36,6 +36,7 @@ from ruamel.yaml import YAML
 
 from weft.cli import app as cli
 from weft.core import registry as catalog
+from weft.models.zoo.family import FAMILIES
 from weft.recipe import RecipeError, to_yaml
 from weft.training.dry_run import check
 from weft.training.recipes import RECIPES, read_run, shipped_recipes
@@ -294,14 +295,16 @@ def missing(words: list[str]) -> str | None:
 
 @pytest.fixture
 def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that looks like a clone, and the catalog as it was."""
+    """A folder that looks like a clone; afterwards, the catalog and the model families are as they were."""
     monkeypatch.syspath_prepend(str(ROOT))
     importlib.import_module("benchmarks.gan")  # from its own folder, whatever the working directory is
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))  # as for Python started there
     shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
-    modules, registered = set(sys.modules), set(catalog._NAMES)
+    modules, registered, families = set(sys.modules), set(catalog._NAMES), dict(FAMILIES)
     yield tmp_path
+    FAMILIES.clear()
+    FAMILIES.update(families)
     for factory in set(catalog._NAMES) - registered:
         if factory.__module__.partition(".")[0] != "weft":
             catalog.unregister(factory)

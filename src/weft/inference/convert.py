@@ -27,7 +27,8 @@ from weft.inference.origin import PublishedFiles, read_origin, write_origin
 from weft.inference.published import open_published
 from weft.learning import write_weights
 from weft.learning.network import Network
-from weft.models.zoo.family import FAMILIES, option_at, with_options
+from weft.models.zoo.family import FAMILIES
+from weft.models.zoo.option_paths import option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.saving import Origin, write_folder
 from weft.pretrained.sentence_layout import (

@@ -10,10 +10,12 @@ from weft.models.span_extractor import SpanExtractor
 from weft.models.tagger import Tagger
 from weft.models.text_encoder import TextEncoder
 from weft.models.text_vae import TextVAE
-from weft.models.zoo import bert_family as _bert_family  # noqa: F401  (registers the family)
+from weft.models.zoo.albert import albert
 from weft.models.zoo.bart import bart
-from weft.models.zoo.bert import albert, bert, electra, roberta
+from weft.models.zoo.bert import bert
+from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
+from weft.models.zoo.roberta import roberta
 from weft.models.zoo.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.zoo.transformer import transformer_base, transformer_big
 from weft.models.zoo.vit import vit

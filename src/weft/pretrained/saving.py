@@ -17,7 +17,8 @@ from weft.core.contracts import Structure
 from weft.core.files import check_free, complete_folder, copy_file
 from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
-from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, option_at
+from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
+from weft.models.zoo.option_paths import option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
 from weft.pretrained.sentence_layout import body_of, pooling_of, write_modules
 from weft.pretrained.sums import write_sums

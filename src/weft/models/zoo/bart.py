@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -24,11 +23,12 @@ from weft.blocks import (
 )
 from weft.core.contracts import Activation, Structure
 from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
-from weft.core.registry import Build, composition, name_of
+from weft.core.registry import Build, composition
 from weft.models.seq2seq import Seq2Seq
 from weft.models.seq2seq_classifier import Seq2SeqClassifier
-from weft.models.zoo.config import ModelConfig, activation_name
-from weft.models.zoo.family import Family, option_at, register_family
+from weft.models.zoo.config import ModelConfig
+from weft.models.zoo.config_table import HIDDEN, Constant, Conversion, Key, activation
+from weft.models.zoo.family import Family, register_family
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -137,72 +137,59 @@ def _rules(structure: Any) -> list[Rule]:
     return rules(named) + rules({"final_logits_bias": "head.bias"}, lead=1)
 
 
-def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
+def _structure(config: ModelConfig, task: str, names: set[str]) -> Build[Structure]:
     if task != "generation" and task != "classification":
         raise ValueError(f"task {task} is not supported by bart; use one of {', '.join(get_args(BartTask))}")
-    config.require(tie_word_embeddings=True)
     start, eos = (config.get(f"{which}_token_id", DEFAULT_EOS) for which in ("decoder_start", "eos"))
     if task == "classification" and start != eos:
         raise ValueError(
             f"config.json: decoder_start_token_id is {start!r}, but task classification needs eos_token_id ({eos!r})"
         )
-    sizes = [
-        ModelSize(config["d_model"], *(config[f"{side}_{what}"] for what in ("layers", "attention_heads", "ffn_dim")))
-        for side in ("encoder", "decoder")
-    ]
-    return encoder_and_decoder(
-        *sizes,
-        length=config["max_position_embeddings"],
-        activation=config.activation("activation_function"),
-        scale=config["d_model"] ** 0.5 if config.get("scale_embedding") else 1.0,
-        dropout=config["dropout"],
-        attention_dropout=config["attention_dropout"],
-        hidden_dropout=config["activation_dropout"],
-        task=task,
-        class_dropout=config["classifier_dropout"],
-    )
+    return encoder_and_decoder(BART["base"], BART["base"], length=1024, task=task)
 
 
-def _to_config(tree: Any) -> dict[str, Any]:
-    layer = option_at(tree, "encoder.layer")
-    config: dict[str, Any] = {
-        "d_model": option_at(tree, "dim"),
-        "max_position_embeddings": option_at(tree, "embedder.parts.1.length"),
-        "activation_function": activation_name(option_at(layer, "feedforward.activation")),
-        "scale_embedding": option_at(tree, "embedder.parts.0.scale") != 1.0,
-        "dropout": option_at(layer, "residual.dropout"),
-        "attention_dropout": option_at(layer, "mixer.dropout"),
-        "activation_dropout": option_at(layer, "feedforward.dropout"),
-        "is_encoder_decoder": True,
-    }
-    for side in ("encoder", "decoder"):
-        config[f"{side}_layers"] = option_at(tree, f"{side}.layers")
-        config[f"{side}_attention_heads"] = option_at(tree, f"{side}.layer.mixer.heads")
-        config[f"{side}_ffn_dim"] = option_at(tree, f"{side}.layer.feedforward.hidden") or 4 * option_at(tree, "dim")
-    if name_of(tree) == "seq2seq-classifier":
-        config["classifier_dropout"] = option_at(tree, "head.dropout")
-    return config
+def _both(path: str) -> tuple[str, str]:
+    """An option of the encoder and of the decoder."""
+    return f"encoder.{path}", f"decoder.{path}"
 
+
+def _embedders(path: str) -> tuple[str, str]:
+    """An option of the embedder and of the target embedder."""
+    return f"embedder.{path}", f"target_embedder.{path}"
+
+
+_SCALE = Conversion(bool, lambda scaled, config: config["d_model"] ** 0.5 if scaled else 1.0, lambda scale, _: scale != 1.0)
+_KEYS = (
+    Constant("tie_word_embeddings", True),
+    Constant("is_encoder_decoder", True, written=True),
+    Key("d_model", Dim, "dim", "seq2seq-classifier:head.hidden"),
+    Key("max_position_embeddings", Dim, *_embedders("parts.1.length")),
+    Key("activation_function", activation("activation_function"), *_both("layer.feedforward.activation"), default="gelu"),
+    Key("scale_embedding", _SCALE, *_embedders("parts.0.scale"), default=False),
+    Key("dropout", Dropout, *_both("layer.residual.dropout"), *_embedders("dropout"), default=0.1),
+    Key("attention_dropout", Dropout, *_both("layer.mixer.dropout"), default=0.0),
+    Key("activation_dropout", Dropout, *_both("layer.feedforward.dropout"), default=0.0),
+    Key("encoder_layers", Layers, "encoder.layers"),
+    Key("encoder_attention_heads", Heads, "encoder.layer.mixer.heads"),
+    Key("encoder_ffn_dim", HIDDEN, "encoder.layer.feedforward.hidden"),
+    Key("decoder_layers", Layers, "decoder.layers"),
+    Key("decoder_attention_heads", Heads, "decoder.layer.mixer.heads"),
+    Key("decoder_ffn_dim", HIDDEN, "decoder.layer.feedforward.hidden"),
+    Key("classifier_dropout", Dropout, "seq2seq-classifier:head.dropout", default=0.0),
+)
 
 register_family(
     Family(
         model_type="bart",
         prefix="model.",
         body=("shared", "encoder", "decoder"),
-        from_config=_from_config,
-        to_config=_to_config,
+        structure=_structure,
+        config=_KEYS,
         rules=_rules,
         tasks={
             "BartForConditionalGeneration": "generation",
             "BartModel": "generation",
             "BartForSequenceClassification": "classification",
-        },
-        defaults={
-            "activation_function": "gelu",
-            "dropout": 0.1,
-            "attention_dropout": 0.0,
-            "activation_dropout": 0.0,
-            "classifier_dropout": 0.0,
         },
         copies=("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"),
         zero=(("head.bias", "embedder.parts.0.weight"),),  # a BartModel has no head

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
@@ -11,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.blocks import GELU, GELUTanh, ReLU, SiLU, Tanh
 from weft.core.contracts import Activation
 from weft.core.fields import Field
-from weft.core.options import Dim, Dropout, Heads, Layers, NonNegative
+from weft.core.options import Dim
 from weft.core.registry import Build, name_of
 from weft.recipe.describe import allowed
 
@@ -27,24 +29,30 @@ ACTIVATIONS: dict[str, Build[Activation]] = {
 }
 """Names of activations in config.json."""
 
-_KEYS_BY_TYPE: dict[Any, str] = {
-    Dim: "hidden_size intermediate_size embedding_size n_embd n_inner d_model d_ff d_kv encoder_ffn_dim decoder_ffn_dim "
-    "max_position_embeddings n_positions type_vocab_size relative_attention_num_buckets relative_attention_max_distance "
-    "patch_size num_channels pooler_output_size num_labels",
-    Layers: "num_hidden_layers num_hidden_groups n_layer num_layers num_decoder_layers encoder_layers decoder_layers",
-    Heads: "num_attention_heads n_head num_heads encoder_attention_heads decoder_attention_heads",
-    Annotated[int, Ge(1), Le(10**8)]: "vocab_size",
-    Annotated[int, Ge(-1), Le(10**8)]: "pad_token_id decoder_start_token_id",
-    NonNegative: "layer_norm_eps layer_norm_epsilon",
-    Dropout: "hidden_dropout_prob attention_probs_dropout_prob classifier_dropout classifier_dropout_prob resid_pdrop attn_pdrop "
-    "embd_pdrop summary_first_dropout dropout attention_dropout activation_dropout dropout_rate",
-    bool: "tie_word_embeddings scale_embedding scale_decoder_outputs",
-    str: "hidden_act activation_function feed_forward_proj afn summary_activation",
-    list[str]: "architectures",
-    Literal["regression", "single_label_classification", "multi_label_classification"]: "problem_type",
+TYPES: dict[str, Any] = {
+    "architectures": list[str],
+    "vocab_size": Annotated[int, Ge(1), Le(10**8)],
+    "pad_token_id": Annotated[int, Ge(-1), Le(10**8)],
+    "decoder_start_token_id": Annotated[int, Ge(-1), Le(10**8)],
+    "tie_word_embeddings": bool,
+    "num_labels": Dim,
+    "problem_type": Literal["regression", "single_label_classification", "multi_label_classification"],
 }
-VALUE_TYPES = {key: (type_, TypeAdapter(type_)) for type_, keys in _KEYS_BY_TYPE.items() for key in keys.split()}
-"""The type of each known key of config.json, over all families, with its validator."""
+"""Types of the keys of config.json that all families share."""
+REQUIRED: Any = object()
+"""Default of a key that config.json must have."""
+
+
+@dataclass(frozen=True)
+class SameAs:
+    """Default of a key that has the value of another key where config.json lacks it."""
+
+    key: str
+
+
+@functools.cache
+def _validator(type_: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(type_)
 
 
 class ModelConfig(dict[str, Any]):
@@ -53,11 +61,12 @@ class ModelConfig(dict[str, Any]):
     Args:
         values: The content of config.json.
         defaults: The defaults of its family.
+        types: The types of the keys of its family.
     """
 
-    def __init__(self, values: Mapping[str, Any], *, defaults: Mapping[str, Any]):
+    def __init__(self, values: Mapping[str, Any], *, defaults: Mapping[str, Any], types: Mapping[str, Any] = {}):
         super().__init__(values)
-        self.defaults = defaults
+        self.defaults, self.types = defaults, {**TYPES, **types}
 
     def __getitem__(self, key: str) -> Any:
         value = super().__getitem__(key)
@@ -66,17 +75,19 @@ class ModelConfig(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         if key not in self.defaults:
             raise ValueError(f"config.json has no {key!r}, which a {self.get('model_type', 'model')} needs")
-        return self.defaults[key]
+        default = self.defaults[key]
+        return self[default.key] if isinstance(default, SameAs) else default
 
     def check(self) -> None:
         """Raise ValueError for values of the wrong type, and for features that no family here supports."""
         for key, value in self.items():
-            if value is not None and key in VALUE_TYPES:
-                type_, validator = VALUE_TYPES[key]
-                try:
-                    validator.validate_python(value, strict=True)
-                except ValidationError:
-                    raise ValueError(f"config.json: {key} is {str(repr(value))[:100]}, but it must be {allowed(type_)}") from None
+            type_ = self.types.get(key)
+            if value is None or type_ is None:
+                continue
+            try:
+                _validator(type_).validate_python(value, strict=True)
+            except ValidationError:
+                raise ValueError(f"config.json: {key} is {str(repr(value))[:100]}, but it must be {allowed(type_)}") from None
         self.require(quantization_config=None, pruned_heads={}, rotary=False)
 
     def require(self, **supported: Any) -> None:
@@ -84,10 +95,6 @@ class ModelConfig(dict[str, Any]):
         for key, value in supported.items():
             if (found := self.get(key, value)) != value:
                 raise ValueError(f"config.json: {key} is {found!r}, but only {value!r} is supported")
-
-    def activation(self, key: str) -> Build[Activation]:
-        """The activation that ``key`` names."""
-        return activation_named(self[key], key)
 
     def labels(self) -> tuple[str, ...]:
         """The class names, by class index."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from weft.blocks import (
     ClassifierHead,
@@ -24,11 +24,13 @@ from weft.blocks import (
     UntiedHead,
 )
 from weft.core.contracts import Activation, Structure
-from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
-from weft.core.registry import Build, composition, name_of
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, NonNegative
+from weft.core.registry import Build, composition
 from weft.models.language_model import LanguageModel
-from weft.models.zoo.config import ModelConfig, activation_name
-from weft.models.zoo.family import Family, has_own_head, option_at, register_family
+from weft.models.zoo.config import ModelConfig
+from weft.models.zoo.config_table import Constant, Key, Row, activation
+from weft.models.zoo.family import TIED_EMBEDDINGS, Family, has_own_head, register_family
+from weft.models.zoo.option_paths import has_option, option_at
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -227,85 +229,68 @@ def _rules(structure: Any, tokens: str, positions: str) -> list[Rule]:
     return rules(plain) + rules(transposed, transpose=True)
 
 
-def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
+def _structure(config: ModelConfig, task: str, names: set[str]) -> Build[Structure]:
     first = config["model_type"] == "openai-gpt"
-    config.require(add_cross_attention=False, scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False)
-    if first and config.get("afn", "gelu") != "gelu":
-        raise ValueError(f"config.json: afn is {config['afn']!r}, but only 'gelu' is supported")
-    structure = causal_lm(
-        ModelSize(config["n_embd"], config["n_layer"], config["n_head"], None if first else config.get("n_inner")),
-        length=config["n_positions"],
-        activation=GELUTanh if first else config.activation("activation_function"),
-        eps=config["layer_norm_epsilon"],
-        post_norm=first,
-        tied=not has_own_head(config, names),
-        dropout=config["resid_pdrop"],
-        attention_dropout=config["attn_pdrop"],
-        embedding_dropout=config["embd_pdrop"],
-    )
-    if task == "classification":
-        return for_task(structure, task, config.get("classifier_dropout") or 0.0)
+    if task not in get_args(GPTTask):
+        raise ValueError(f"task {task} is not supported by {config['model_type']}; use one of {', '.join(get_args(GPTTask))}")
     if task == "multiple-choice":
         config.require(summary_type="cls_index", summary_use_proj=True, summary_activation=None, summary_proj_to_labels=True)
-        return for_task(structure, task, config["summary_first_dropout"])
-    if task != "generation":
-        raise ValueError(f"task {task} is not supported by {config['model_type']}; use one of {', '.join(get_args(GPTTask))}")
-    return structure
+    structure = causal_lm(GPT2["small"], length=1024, post_norm=first, tied=not has_own_head(config, names))
+    return for_task(structure, cast(GPTTask, task), 0.0)
 
 
-def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
-    layer = option_at(tree, "decoder.layer")
-    config: dict[str, Any] = {
-        "n_embd": option_at(tree, "dim"),
-        "n_layer": option_at(tree, "decoder.layers"),
-        "n_head": option_at(layer, "mixer.heads"),
-        "n_positions": option_at(tree, "embedder.parts.1.length"),
-        "layer_norm_epsilon": option_at(layer, "residual.norm.eps"),
-        "resid_pdrop": option_at(layer, "residual.dropout"),
-        "attn_pdrop": option_at(layer, "mixer.dropout"),
-        "embd_pdrop": option_at(tree, "embedder.dropout"),
-        "tie_word_embeddings": name_of(option_at(tree, "head")) == "tied",
-    }
-    if model_type == "gpt2":
-        config |= {
-            "n_inner": option_at(layer, "feedforward.hidden"),
-            "activation_function": activation_name(option_at(layer, "feedforward.activation")).replace(
-                "gelu_pytorch_tanh", "gelu_new"
-            ),
-        }
-    else:
-        config |= {"afn": "gelu"}
-    if option_at(tree, "pooler") is not None:
-        dropout = option_at(tree, "classifier.dropout")
-        if option_at(tree, "classifier.bias"):
-            config["summary_first_dropout"] = dropout
-        elif dropout:  # transformers has no such dropout; the key is for loading the folder into weft again
-            config["classifier_dropout"] = dropout
-    return config
+def _classifies(structure: Build[Structure], *, bias: bool) -> bool:
+    """Whether a head with or without bias is over the last hidden state: that of multiple choice has one, in transformers."""
+    pooled = has_option(structure, "pooler") and option_at(structure, "pooler") is not None
+    return pooled and option_at(structure, "classifier.bias") is bias
 
 
-def _register(model_type: str, title: str, tokens: str, positions: str) -> None:
+_KEYS = (
+    Constant("add_cross_attention", False),
+    Constant("scale_attn_weights", True),
+    Constant("scale_attn_by_inverse_layer_idx", False),
+    Key("n_embd", Dim, "dim"),
+    Key("n_layer", Layers, "decoder.layers"),
+    Key("n_head", Heads, "decoder.layer.mixer.heads"),
+    Key("n_positions", Dim, "embedder.parts.1.length"),
+    Key("layer_norm_epsilon", NonNegative, "decoder.layer.residual.norm.eps", "decoder.norm.eps", default=1e-5),
+    Key("resid_pdrop", Dropout, "decoder.layer.residual.dropout", default=0.1),
+    Key("attn_pdrop", Dropout, "decoder.layer.mixer.dropout", default=0.1),
+    Key("embd_pdrop", Dropout, "embedder.dropout", default=0.1),
+    TIED_EMBEDDINGS,
+    Key("summary_first_dropout", Dropout, "classifier.dropout", default=0.1, when=partial(_classifies, bias=True)),
+    # transformers has no such dropout; the key is for loading the folder into weft again
+    Key(
+        "classifier_dropout",
+        Dropout,
+        "classifier.dropout",
+        default=0.0,
+        when=partial(_classifies, bias=False),
+        optional=True,
+    ),
+)
+_GPT_KEYS = (*_KEYS, Constant("afn", "gelu", written=True))
+_GPT2_KEYS = (
+    *_KEYS,
+    Key("n_inner", Dim, "decoder.layer.feedforward.hidden", default=None),
+    Key("activation_function", activation("activation_function"), "decoder.layer.feedforward.activation", default="gelu_new"),
+)
+
+
+def _register(model_type: str, title: str, tokens: str, positions: str, keys: Sequence[Row]) -> None:
     register_family(
         Family(
             model_type=model_type,
             prefix="transformer.",
             body=(tokens, positions, "h", "ln_f"),
-            from_config=_from_config,
-            to_config=partial(_to_config, model_type=model_type),
+            structure=_structure,
+            config=keys,
             rules=partial(_rules, tokens=tokens, positions=positions),
             tasks={
                 f"{title}LMHeadModel": "generation",
                 f"{title}Model": "generation",
                 f"{title}DoubleHeadsModel": "multiple-choice",
                 f"{title}ForSequenceClassification": "classification",
-            },
-            defaults={
-                "activation_function": "gelu_new",
-                "layer_norm_epsilon": 1e-5,
-                "resid_pdrop": 0.1,
-                "attn_pdrop": 0.1,
-                "embd_pdrop": 0.1,
-                "summary_first_dropout": 0.1,
             },
             tied=("lm_head.weight",),
             zero=(("classifier.out.bias", "classifier.out.weight"),),  # transformers' head has no bias
@@ -314,5 +299,5 @@ def _register(model_type: str, title: str, tokens: str, positions: str) -> None:
     )
 
 
-_register("openai-gpt", "OpenAIGPT", "tokens_embed", "positions_embed")
-_register("gpt2", "GPT2", "wte", "wpe")
+_register("openai-gpt", "OpenAIGPT", "tokens_embed", "positions_embed", _GPT_KEYS)
+_register("gpt2", "GPT2", "wte", "wpe", _GPT2_KEYS)

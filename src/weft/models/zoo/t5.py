@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, Literal
 
@@ -25,11 +24,13 @@ from weft.blocks import (
     UntiedHead,
 )
 from weft.core.contracts import Activation, Head, Structure
-from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers
+from weft.core.options import Dim, Dropout, FileOrFolder, Heads, Layers, NonNegative
 from weft.core.registry import Build, composition, name_of
 from weft.models.seq2seq import Seq2Seq
-from weft.models.zoo.config import ModelConfig, activation_name, activation_named
-from weft.models.zoo.family import Family, has_own_head, option_at, register_family
+from weft.models.zoo.config import ModelConfig, SameAs, activation_name, activation_named
+from weft.models.zoo.config_table import HIDDEN, Computed, Constant, Conversion, Key, Row
+from weft.models.zoo.family import TIED_EMBEDDINGS, Family, has_own_head, register_family
+from weft.models.zoo.option_paths import option_at
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -252,30 +253,17 @@ def _rules(structure: Any) -> list[Rule]:
     return rules(named)
 
 
-def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
+def _structure(config: ModelConfig, task: str, names: set[str]) -> Build[Structure]:
     if task != "generation":
         raise ValueError(f"task {task} is not supported by {config['model_type']}; use generation")
     _check_buckets(config)
-    projection, dim = config["feed_forward_proj"], config["d_model"]
-    activation = activation_named(projection.removeprefix("gated-"), "feed_forward_proj")
     scaled = config["model_type"] == "t5" and config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
-    tied = partial(TiedHead, scale=dim**-0.5 if scaled else 1.0, bias=False)
+    tied = partial(TiedHead, scale=config["d_model"] ** -0.5 if scaled else 1.0, bias=False)
     return encoder_and_decoder(
-        ModelSize(
-            dim,
-            config["num_layers"],
-            config["num_heads"],
-            config["d_ff"],
-            config["d_kv"],
-            config.get("num_decoder_layers") or config["num_layers"],
-        ),
-        gated=projection.startswith("gated-"),
-        activation=GELUTanh if projection == "gated-gelu" else activation,  # as in transformers
+        T5["base"],
+        gated=config["feed_forward_proj"].startswith("gated-"),
+        activation=ReLU,
         head=partial(UntiedHead, bias=False) if has_own_head(config, names) else tied,
-        eps=config["layer_norm_epsilon"],
-        buckets=config["relative_attention_num_buckets"],
-        max_distance=config["relative_attention_max_distance"],
-        dropout=config["dropout_rate"],
     )
 
 
@@ -292,50 +280,68 @@ def _check_buckets(config: ModelConfig) -> None:
         )
 
 
-def _to_config(tree: Any, model_type: str) -> dict[str, Any]:
-    layer, dim = option_at(tree, "encoder.layer"), option_at(tree, "dim")
-    gated, activation = (
-        name_of(option_at(layer, "feedforward")) == "gated",
-        activation_name(option_at(layer, "feedforward.activation")),
-    )
-    tied = name_of(option_at(tree, "head")) == "tied"
-    config: dict[str, Any] = {
-        "d_model": dim,
-        "num_layers": option_at(tree, "encoder.layers"),
-        "num_decoder_layers": option_at(tree, "decoder.layers"),
-        "num_heads": option_at(layer, "mixer.heads"),
-        "d_ff": option_at(layer, "feedforward.hidden") or 4 * dim,
-        "d_kv": option_at(layer, "mixer.head_dim") or dim // option_at(layer, "mixer.heads"),
-        "layer_norm_epsilon": option_at(layer, "residual.norm.eps"),
-        "relative_attention_num_buckets": option_at(tree, "encoder.position.buckets"),
-        "relative_attention_max_distance": option_at(tree, "encoder.position.max_distance"),
-        "dropout_rate": option_at(layer, "residual.dropout"),
-        "feed_forward_proj": "gated-gelu" if gated and activation == "gelu_new" else "gated-" * gated + activation,
-        "is_encoder_decoder": True,
-        "tie_word_embeddings": tied,
-    }
-    if tied and model_type == "t5":
-        config["scale_decoder_outputs"] = option_at(tree, "head.scale") != 1.0
-    return config
+def _both(path: str) -> tuple[str, str]:
+    """An option of the encoder and of the decoder."""
+    return f"encoder.{path}", f"decoder.{path}"
 
 
-def _register(model_type: str, title: str, feedforward: str) -> None:
+def _activation_of(projection: str, config: ModelConfig) -> Build[Activation]:
+    found = activation_named(projection.removeprefix("gated-"), "feed_forward_proj")
+    return GELUTanh if projection == "gated-gelu" else found  # as in transformers
+
+
+def _projection_of(activation: Build[Activation], structure: Build[Structure]) -> str:
+    name = activation_name(activation)
+    gated = name_of(option_at(structure, "encoder.layer.feedforward")) == "gated"
+    return "gated-gelu" if gated and name == "gelu_new" else "gated-" * gated + name
+
+
+def _is_scaled(structure: Build[Structure]) -> bool | None:
+    """Whether the output of the decoder is scaled by the tied head; None without one."""
+    head = option_at(structure, "head")
+    return option_at(head, "scale") != 1.0 if name_of(head) == "tied" else None
+
+
+_HEAD_DIM = Conversion(
+    Dim,
+    lambda dim, _: dim,
+    lambda option, structure: option or option_at(structure, "dim") // option_at(structure, "encoder.layer.mixer.heads"),
+)
+_KEYS = (
+    Key("d_model", Dim, "dim"),
+    Key("num_layers", Layers, "encoder.layers"),
+    Key("num_decoder_layers", Layers, "decoder.layers", default=SameAs("num_layers")),
+    Key("num_heads", Heads, *_both("layer.mixer.heads"), *_both("position.heads")),
+    Key("d_ff", HIDDEN, *_both("layer.feedforward.hidden")),
+    Key("d_kv", _HEAD_DIM, *_both("layer.mixer.head_dim")),
+    Key("layer_norm_epsilon", NonNegative, *_both("layer.residual.norm.eps"), *_both("norm.eps"), default=1e-6),
+    Key("relative_attention_num_buckets", Dim, *_both("position.buckets"), default=32),
+    Key("relative_attention_max_distance", Dim, *_both("position.max_distance"), default=128),
+    Key(
+        "dropout_rate",
+        Dropout,
+        *_both("layer.residual.dropout"),
+        *_both("layer.mixer.dropout"),
+        *_both("layer.feedforward.dropout"),
+        "embedder.dropout",
+        default=0.1,
+    ),
+    Constant("is_encoder_decoder", True, written=True),
+    TIED_EMBEDDINGS,
+)
+_PROJECTION = Conversion(str, _activation_of, _projection_of)
+
+
+def _register(model_type: str, title: str, *keys: Row) -> None:
     register_family(
         Family(
             model_type=model_type,
             prefix="",
             body=(),
-            from_config=_from_config,
-            to_config=partial(_to_config, model_type=model_type),
+            structure=_structure,
+            config=(*_KEYS, *keys),
             rules=_rules,
             tasks={f"{title}ForConditionalGeneration": "generation", f"{title}Model": "generation"},
-            defaults={
-                "feed_forward_proj": feedforward,
-                "layer_norm_epsilon": 1e-6,
-                "relative_attention_num_buckets": 32,
-                "relative_attention_max_distance": 128,
-                "dropout_rate": 0.1,
-            },
             tied=("lm_head.weight",),
             copies=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
             ignored=("decoder.block.*.layer.1.EncDecAttention.relative_attention_bias.weight",),
@@ -343,5 +349,10 @@ def _register(model_type: str, title: str, feedforward: str) -> None:
     )
 
 
-_register("t5", "T5", "relu")
-_register("mt5", "MT5", "gated-gelu")
+_register(
+    "t5",
+    "T5",
+    Key("feed_forward_proj", _PROJECTION, *_both("layer.feedforward.activation"), default="relu"),
+    Computed("scale_decoder_outputs", bool, _is_scaled),
+)
+_register("mt5", "MT5", Key("feed_forward_proj", _PROJECTION, *_both("layer.feedforward.activation"), default="gated-gelu"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import isqrt
 from typing import Any, Literal
@@ -24,12 +24,15 @@ from weft.blocks import (
 )
 from weft.core.contracts import Activation, Embedder, Pooler, Structure
 from weft.core.fields import Field
-from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers
-from weft.core.registry import Build, composition, name_of
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, NonNegative
+from weft.core.registry import Build, composition
 from weft.models.classifier import Classifier
 from weft.models.image_encoder import ImageEncoder
-from weft.models.zoo.config import ModelConfig, activation_name
-from weft.models.zoo.family import BERT_POOLER, Family, option_at, register_family, task_head_rules, with_options
+from weft.models.zoo.config import ModelConfig, SameAs
+from weft.models.zoo.config_table import HIDDEN, Constant, DataKey, Key, activation
+from weft.models.zoo.encoders import BERT_POOLER, task_head_rules
+from weft.models.zoo.family import Family, register_family
+from weft.models.zoo.option_paths import option_at, with_options
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -50,13 +53,12 @@ def body(
     activation: Build[Activation] = GELU,
     eps: float = 1e-12,
     dropout: float = 0.0,
-    attention_dropout: float | None = None,
 ) -> dict[str, Any]:
     """``dim``, ``embedder`` and ``encoder`` of ViT: a class token and patches with learned positions, pre-norm layers."""
     norm = partial(LayerNorm, eps=eps)
     layer = partial(
         TransformerLayer,
-        mixer=partial(MultiHeadAttention, heads=size.heads, dropout=dropout if attention_dropout is None else attention_dropout),
+        mixer=partial(MultiHeadAttention, heads=size.heads, dropout=dropout),
         feedforward=partial(PositionwiseFeedForward, hidden=size.hidden, activation=activation),
         residual=partial(PreNorm, norm=norm, dropout=dropout),
     )
@@ -140,42 +142,30 @@ def _rules(structure: Any) -> list[Rule]:
     return first + position + rules(named | task_head_rules(structure))
 
 
-def _from_config(config: ModelConfig, task: str, names: Iterable[str]) -> Build[Structure]:
-    dim = config["hidden_size"]
-    config.require(qkv_bias=True)
-    size = ModelSize(dim, *(config[k] for k in ("num_hidden_layers", "num_attention_heads", "intermediate_size")))
-    parts = body(
-        size,
-        patch=config["patch_size"],
-        activation=config.activation("hidden_act"),
-        eps=config["layer_norm_eps"],
-        dropout=config["hidden_dropout_prob"],
-        attention_dropout=config["attention_probs_dropout_prob"],
-    )
+def _structure(config: ModelConfig, task: str, names: set[str]) -> Build[Structure]:
     pooled = task == "encode" and any("pooler." in name for name in names)
     if pooled:
         config.require(pooler_act="tanh")
-        if config.get("pooler_output_size") not in (None, dim):
-            raise ValueError(f"config.json: pooler_output_size is {config['pooler_output_size']}, but only {dim} is supported")
-    return _for_task(task, parts, BERT_POOLER if pooled else FirstPooler)
+        size, dim = config["pooler_output_size"], config["hidden_size"]
+        if size != dim:
+            raise ValueError(f"config.json: pooler_output_size is {size}, but only {dim} is supported")
+    return _for_task(task, body(VIT["base"], patch=PATCHES["base"]), BERT_POOLER if pooled else FirstPooler)
 
 
-def _to_config(tree: Any) -> dict[str, Any]:
-    layer, dim = option_at(tree, "encoder.layer"), option_at(tree, "dim")
-    if name_of(option_at(tree, "embedder.parts.0")) != "patch":
-        raise ValueError("the first embedder of a vit must be patch")
-    return {
-        "hidden_size": dim,
-        "num_hidden_layers": option_at(tree, "encoder.layers"),
-        "num_attention_heads": option_at(layer, "mixer.heads"),
-        "intermediate_size": option_at(layer, "feedforward.hidden") or 4 * dim,
-        "hidden_act": activation_name(option_at(layer, "feedforward.activation")),
-        "hidden_dropout_prob": option_at(layer, "residual.dropout"),
-        "attention_probs_dropout_prob": option_at(layer, "mixer.dropout"),
-        "layer_norm_eps": option_at(layer, "residual.norm.eps"),
-        "patch_size": option_at(tree, "embedder.parts.0.size"),
-        "qkv_bias": True,
-    }
+_KEYS = (
+    Key("hidden_size", Dim, "dim"),
+    Key("num_hidden_layers", Layers, "encoder.layers"),
+    Key("num_attention_heads", Heads, "encoder.layer.mixer.heads"),
+    Key("intermediate_size", HIDDEN, "encoder.layer.feedforward.hidden"),
+    Key("hidden_act", activation("hidden_act"), "encoder.layer.feedforward.activation", default="gelu"),
+    Key("hidden_dropout_prob", Dropout, "encoder.layer.residual.dropout", "embedder.dropout", default=0.0),
+    Key("attention_probs_dropout_prob", Dropout, "encoder.layer.mixer.dropout", default=0.0),
+    Key("layer_norm_eps", NonNegative, "encoder.layer.residual.norm.eps", "encoder.norm.eps", default=1e-12),
+    Key("patch_size", Dim, "embedder.parts.0.size"),
+    Constant("qkv_bias", True, written=True),
+    DataKey("num_channels", Dim, default=3),
+    DataKey("pooler_output_size", Dim, default=SameAs("hidden_size")),
+)
 
 
 def _image_field(config: ModelConfig) -> Field:
@@ -201,17 +191,10 @@ register_family(
         model_type="vit",
         prefix="vit.",
         body=("embeddings", "encoder", "layernorm", "pooler"),
-        from_config=_from_config,
-        to_config=_to_config,
+        structure=_structure,
+        config=_KEYS,
         rules=_rules,
         tasks={"ViTModel": "encode", "ViTForImageClassification": "classification"},
-        defaults={
-            "hidden_act": "gelu",
-            "hidden_dropout_prob": 0.0,
-            "attention_probs_dropout_prob": 0.0,
-            "layer_norm_eps": 1e-12,
-            "num_channels": 3,
-        },
         ignored=("*mask_token",),
         field=_image_field,
         data_config=_data_config,
