@@ -42,9 +42,9 @@ def find_model(name: str | Path) -> Path:
     """The folder (or file) of a published model.
 
     Args:
-        name: A path; the name of a packaged model (``minilm``, ``smollm2``); or one on the hub, ``owner/model`` or ``owner/model@revision``.
-            Cached downloads are used without a network. A model is downloaded only by its revision, after its size is printed,
-            and if it has at most ``WEFT_MAX_DOWNLOAD`` GB (10 by default).
+        name: A path; the name of a packaged model (``minilm``, ``smollm2``); or one on the hub, ``owner/model`` or
+            ``owner/model@revision``. Cached downloads are used without a network. A model is downloaded only by its revision,
+            after its size is printed, and if it has at most ``WEFT_MAX_DOWNLOAD`` GB (10 by default).
     """
     path = Path(name)
     if path.exists():

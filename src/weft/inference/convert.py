@@ -119,7 +119,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
     """Write a published model as a run folder, which is used like that of a trained run and can be converted back.
 
     Args:
-        name: Folder in the Hugging Face layout, name of a packaged model (``minilm``), or name on the hub.
+        name: Folder in the Hugging Face layout, GGUF file, name of a packaged model (``minilm``), or name on the hub.
         out: The folder to write; must be new or empty.
     """
     out = Path(out)

@@ -15,6 +15,7 @@ from weft.models.zoo.bart import bart
 from weft.models.zoo.bert import bert
 from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
+from weft.models.zoo.llama import llama, llama2, llama3, mistral, qwen2, smollm2
 from weft.models.zoo.roberta import roberta
 from weft.models.zoo.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.zoo.transformer import transformer_base, transformer_big
@@ -39,8 +40,14 @@ __all__ = [
     "gpt",
     "gpt2",
     "gpt3",
+    "llama",
+    "llama2",
+    "llama3",
+    "mistral",
     "mt5",
+    "qwen2",
     "roberta",
+    "smollm2",
     "t5",
     "t5_v1_1",
     "transformer_base",

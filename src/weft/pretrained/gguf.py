@@ -80,9 +80,8 @@ class GGUFModel(Layout):
             return tensor
         heads = self.config[key]
         if heads < 1 or len(tensor) % (2 * heads):
-            raise ValueError(
-                f"{self.path}: tensor {self._tensors[name]!r} has {len(tensor):,} rows, which {heads} heads cannot share"
-            )
+            shown = printable_line(self._tensors[name])
+            raise ValueError(f"{self.path}: tensor {shown!r} has {len(tensor):,} rows, which {heads} heads cannot share")
         return tensor.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
     def write_companions(self, folder: Path) -> None:

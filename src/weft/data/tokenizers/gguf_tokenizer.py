@@ -40,7 +40,7 @@ PRE_TOKENIZERS = {
 
 
 def special_ids(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """The special ids that the metadata names, by our names (bos, eos, pad, ...). Raises ValueError for an id that no token has."""
+    """The special ids that the metadata names, by our names (bos, eos, pad). Raises ValueError for an id that no token has."""
     size = len(_list(metadata, "tokens", str))
     found = {ours: metadata[_PREFIX + key] for ours, key in _SPECIAL.items() if _PREFIX + key in metadata}
     for ours, number in found.items():
@@ -122,9 +122,8 @@ def _frame(inner: tokenizers.Tokenizer, metadata: Mapping[str, Any], tokens: lis
 def _list(metadata: Mapping[str, Any], key: str, type_: type) -> list[Any]:
     found = metadata.get(_PREFIX + key)
     if not isinstance(found, list) or not all(isinstance(item, type_) for item in found):
-        raise ValueError(
-            f"{_PREFIX}{key} must be a list of strings, but is {'missing' if found is None else type(found).__name__}"
-        )
+        kind = "missing" if found is None else type(found).__name__
+        raise ValueError(f"{_PREFIX}{key} must be a list of strings, but is {kind}")
     return found
 
 

@@ -122,9 +122,10 @@ class PretrainedTokenizer(VocabularyTokenizer):
     text ("[MASK]") is encoded as the special id. Special ids are found by their names: see ``special``.
 
     Args:
-        from_: A pretrained model (a folder, a GGUF file, minilm, or a name on the hub), or a run folder; or a tokenizer.json of the library
-            ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT or GPT-2 with its merges.txt beside it, or a SentencePiece
-            file (spiece.model) with config.json and tokenizer_config.json beside it. ByT5 has a tokenizer_config.json only.
+        from_: A pretrained model (a folder, a GGUF file, minilm, or a name on the hub), or a run folder; or a tokenizer.json of
+            the library ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT or GPT-2 with its merges.txt beside it, or a
+            SentencePiece file (spiece.model) with config.json and tokenizer_config.json beside it. ByT5 has a
+            tokenizer_config.json only.
         lowercase: For a vocab.txt, whether to lower-case texts and remove accents; None = as in its tokenizer_config.json, else
             if no subword has an upper-case letter. For the spiece.model of ALBERT, whether to lower-case; None = as in its
             tokenizer_config.json. Other files define it themselves.

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
+from weft.blocks import Llama3Scaling
 from weft.core.gguf import GGUFFile
 
 TENSORS = {
@@ -125,10 +127,6 @@ class Metadata:
 
 def llama3_scaling(factors_k: np.ndarray, base: float) -> dict[str, Any]:
     """``rope_scaling`` of config.json from the divisors of rotary frequencies; they must be those of Llama 3.1's scaling."""
-    import torch
-
-    from weft.blocks import Llama3Scaling
-
     frequency_k = base ** -(torch.arange(len(factors_k)) / len(factors_k))
     factor = float(factors_k.max())
     if math.isfinite(factor) and factor > 1:
