@@ -25,7 +25,7 @@ from weft.blocks import (
 )
 from weft.core.contracts import Layer, RotaryScaling, Structure
 from weft.core.masks import Window
-from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, NonNegative, Positive
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, Natural, NonNegative, Positive
 from weft.core.registry import Build, composition, name_of, option_values
 from weft.models.language_model import LanguageModel
 from weft.models.zoo.config import ModelConfig
@@ -399,7 +399,7 @@ def _scaling(rope: Mapping[str, Any], config: ModelConfig) -> Build[RotaryScalin
     factor = _positive(rope, "factor")
     if kind == "linear":
         return partial(LinearScaling, factor=factor)
-    length = rope.get("original_max_position_embeddings")
+    length = rope.get("original_max_position_embeddings", config["max_position_embeddings"])
     if type(length) is not int or not 1 <= length <= 10**9:
         raise ValueError(f"config.json: original_max_position_embeddings is {str(length)[:40]}, but must be an integer from 1")
     if kind == "llama3":
@@ -487,7 +487,7 @@ _KEYS = (
     Key("num_hidden_layers", Layers, "decoder.layers"),
     Key("num_attention_heads", Heads, "decoder.layer.mixer.heads"),
     Key("num_key_value_heads", _KV_HEADS, "decoder.layer.mixer.kv_heads", default=None),
-    Key("head_dim", Dim, "decoder.layer.mixer.head_dim", default=None),
+    Key("head_dim", Dim, "decoder.layer.mixer.head_dim", default=None, optional=True),
     Key("intermediate_size", HIDDEN, "decoder.layer.feedforward.hidden"),
     Key("hidden_act", activation("hidden_act"), "decoder.layer.feedforward.activation", default="silu"),
     Key("rms_norm_eps", NonNegative, "decoder.layer.residual.norm.eps", "decoder.norm.eps", default=1e-6),
@@ -516,7 +516,7 @@ _QWEN2_KEYS = revised(
     Computed("use_sliding_window", bool, lambda structure: any(_windows(structure)), default=False),
     Computed("sliding_window", Count, lambda structure: next(filter(None, _windows(structure)), None), default=4096),
     Computed("layer_types", list[str], _layer_types, default=None),
-    DataKey("max_window_layers", Count, default=28),
+    DataKey("max_window_layers", Natural, default=28),
     without=("attention_bias",),
 )
 
