@@ -17,10 +17,11 @@ from weft.data.tokenizers.gguf_tokenizer import special_ids, tokenizer_config
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.family import FAMILIES, Family
 from weft.models.zoo.gguf_names import ROPE_FACTORS, GGUFNames, llama3_scaling
-from weft.models.zoo.tensor_names import renamed
+from weft.models.zoo.tensor_names import renamed, shorten
 from weft.pretrained.dequantize import read_tensor
 from weft.pretrained.layout import Layout
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
 _ROTATED = {".self_attn.q_proj.": "num_attention_heads", ".self_attn.k_proj.": "num_key_value_heads"}
 """Parts of names of tensors with rows for each head whose features are rotated, and the key of their number of heads."""
 
@@ -49,8 +50,7 @@ class GGUFModel(Layout):
         except ValueError as error:
             raise ValueError(f"{self.path}: {error}") from None
 
-    @cached_property
-    def config(self) -> dict[str, Any]:
+    def read_config(self) -> dict[str, Any]:
         family, stored = self._stored
         with self._located():
             config = stored.config(family.model_type, self.file)
@@ -64,7 +64,11 @@ class GGUFModel(Layout):
     def _tensors(self) -> dict[str, str]:
         """Name in the Hugging Face layout -> name in the file."""
         _, stored = self._stored
-        return {renamed(name, stored.tensors): name for name in self.file.tensors if name != ROPE_FACTORS}
+        found = {name: renamed(name, stored.tensors) for name in self.file.tensors if name != ROPE_FACTORS}
+        if unknown := [name for name, new in found.items() if new is None]:
+            shown = printable_line(shorten(unknown))
+            raise ValueError(f"{self.path}: a {stored.architecture} of this kind is not supported: unknown tensors {shown}")
+        return {new: name for name, new in found.items() if new is not None}
 
     @property
     def names(self) -> Sequence[str]:
@@ -84,6 +88,12 @@ class GGUFModel(Layout):
             raise ValueError(f"{self.path}: tensor {shown!r} has {len(tensor):,} rows, which {heads} heads cannot share")
         return tensor.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2).contiguous()
 
+    def document(self, name: str) -> Any:
+        if name != TOKENIZER_CONFIG:
+            return None
+        with self._located():
+            return tokenizer_config(self.file.metadata)
+
     def write_companions(self, folder: Path) -> None:
         PretrainedTokenizer(from_=str(self.path)).save(folder / "tokenizer.json")
-        write_json(folder / "tokenizer_config.json", tokenizer_config(self.file.metadata))
+        write_json(folder / TOKENIZER_CONFIG, self.document(TOKENIZER_CONFIG))

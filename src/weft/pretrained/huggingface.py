@@ -27,8 +27,7 @@ COMPANION_FILES = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.sa
 class HuggingFaceFolder(Layout):
     """The folder of a model in the Hugging Face layout."""
 
-    @cached_property
-    def config(self) -> dict[str, Any]:
+    def read_config(self) -> dict[str, Any]:
         file = self.path / "config.json"
         if not file.is_file():
             raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json and no .gguf file")
@@ -67,6 +66,9 @@ class HuggingFaceFolder(Layout):
                     raise ValueError(f"{path} has no tensor {name}, although the index assigns it to this file")
                 found[name] = read_safetensor(name, path)
         return found
+
+    def document(self, name: str) -> Any:
+        return read_json(self.path / name) if (self.path / name).is_file() else None
 
     def write_companions(self, folder: Path) -> None:
         for file in (file for pattern in COMPANION_FILES for file in self.path.glob(pattern)):

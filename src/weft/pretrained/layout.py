@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,14 @@ class Layout(ABC):
     def __init__(self, path: Path):
         self.path = path
 
-    @property
-    @abstractmethod
+    @cached_property
     def config(self) -> dict[str, Any]:
         """The content of config.json."""
+        return self.read_config()
+
+    @abstractmethod
+    def read_config(self) -> dict[str, Any]:
+        """Read the content of config.json."""
 
     @property
     @abstractmethod
@@ -33,6 +38,10 @@ class Layout(ABC):
     @abstractmethod
     def read(self, names: Sequence[str]) -> dict[str, Tensor]:
         """Tensors in float32 by their names, in memory of their own."""
+
+    @abstractmethod
+    def document(self, name: str) -> Any:
+        """A JSON file that belongs to the model, such as tokenizer_config.json; None where it has none."""
 
     @abstractmethod
     def write_companions(self, folder: Path) -> None:

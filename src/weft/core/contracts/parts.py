@@ -139,8 +139,8 @@ class RotaryScaling(ABC):
     """Factor of rotated queries and keys."""
 
     @abstractmethod
-    def scale(self, frequency: Tensor, base: float) -> Tensor:
-        """The scaled frequencies, of ``frequency`` = base^(-i / size) for i = 0 .. size - 1."""
+    def scale(self, frequency_k: Tensor, base: float) -> Tensor:
+        """The scaled frequencies, of ``frequency_k`` = base^(-i / k) for i = 0 .. k - 1."""
 
 
 @slot
