@@ -22,8 +22,14 @@ from weft.models import (
     gpt,
     gpt2,
     gpt3,
+    llama,
+    llama2,
+    llama3,
+    mistral,
     mt5,
+    qwen2,
     roberta,
+    smollm2,
     t5,
     t5_v1_1,
     transformer_base,
@@ -32,6 +38,7 @@ from weft.models import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pretrained-models.md"
+DECODERS = ("gpt", "llama", "mistral", "qwen2", "smollm2")
 ROW = re.compile(r"\| `([\w-]+)` \| ([\w.]+|) +\| ([\d,]+) +\| ([\d,]+) +\| ([\d.]+) ([MB]) +\|")
 BUILDERS: dict[str, Any] = {
     "albert": albert,
@@ -42,8 +49,14 @@ BUILDERS: dict[str, Any] = {
     "gpt": gpt,
     "gpt2": gpt2,
     "gpt3": gpt3,
+    "llama": llama,
+    "llama2": llama2,
+    "llama3": llama3,
+    "mistral": mistral,
     "mt5": mt5,
+    "qwen2": qwen2,
     "roberta": roberta,
+    "smollm2": smollm2,
     "t5": t5,
     "t5-v1-1": t5_v1_1,
     "transformer-base": transformer_base,
@@ -67,7 +80,9 @@ def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     if model == "vit":
         info = Info({"image": Field("image", vocab, kind="image", max_length=224)})
     with torch.device("meta"):
-        return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", "bert", "roberta", "albert", "electra")) else info)
+        return BUILDERS[model](**told, **task)(
+            one if model.startswith((*DECODERS, "bert", "roberta", "albert", "electra")) else info
+        )
 
 
 def count(module: torch.nn.Module) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 import gguf
 import numpy as np
 import pytest
+import sentencepiece
 import tokenizers
 import torch
 import transformers as hf
@@ -333,8 +334,42 @@ def test_bos_and_eos_are_added_as_the_file_says(bos: bool, eos: bool) -> None:
     assert inner.encode("a", "a").ids == [*before, a, *after, *before, a, *after]
 
 
+def sentencepiece_metadata(folder: Path, prefix: bool) -> tuple[dict[str, Any], Any]:
+    """A BPE of SentencePiece with bytes, as Llama's, in metadata and by the package."""
+    (folder / "corpus.txt").write_text("\n".join(CORPUS))
+    options = {"model_type": "bpe", "vocab_size": 330, "byte_fallback": True, "remove_extra_whitespaces": False}
+    options |= {"normalization_rule_name": "identity", "add_dummy_prefix": prefix, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(input=str(folder / "corpus.txt"), model_prefix=str(folder / "m"), **options)
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(folder / "m.model"))
+    ids = range(theirs.vocab_size())
+    kinds = [2 if theirs.is_unknown(i) else 3 if theirs.is_control(i) else 6 if theirs.is_byte(i) else 1 for i in ids]
+    meta = {
+        "model": "llama",
+        "tokens": [theirs.id_to_piece(i) for i in ids],
+        "scores": np.array([theirs.get_score(i) for i in ids], np.float32),
+        "token_type": np.array(kinds, np.int32),
+        "add_space_prefix": prefix,
+        "bos_token_id": theirs.bos_id(),
+        "eos_token_id": theirs.eos_id(),
+    }
+    return {f"tokenizer.ggml.{key}": value for key, value in meta.items()}, theirs
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_a_sentencepiece_tokenizer_is_that_of_the_package(prefix: bool, tmp_path: Path) -> None:
+    meta, theirs = sentencepiece_metadata(tmp_path, prefix)
+    inner = from_metadata(meta)
+    for text in (text for text in texts() if not {*SPECIAL} & {text} and "<|" not in text):
+        found = inner.encode(text)
+        assert found.ids == [theirs.bos_id(), *theirs.encode(text)], text
+        assert inner.decode(found.ids) == text
+    for wrong in (None, np.arange(330), np.ones(3, np.float32), np.full(330, np.nan, np.float32)):
+        with pytest.raises(ValueError, match=r"tokenizer.ggml.scores must have a number for each of the 330 tokens"):
+            from_metadata({**meta, "tokenizer.ggml.scores": wrong})
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"model": "llama"}, r"tokenizer.ggml.model is 'llama'; only 'gpt2'"),
+    ({"model": "bert"}, r"tokenizer.ggml.model is 'bert'; supported are 'gpt2' .* and 'llama'"),
     ({"pre": "other"}, r"tokenizer.ggml.pre is 'other'; supported are gpt-2, smollm"),
     ({"tokens": None}, "tokenizer.ggml.tokens must be a list of strings, but is missing"),
     ({"tokens": np.arange(3)}, "tokenizer.ggml.tokens must be a list of strings, but is ndarray"),

@@ -25,7 +25,7 @@ from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.gguf import GGUFModel
 from weft.pretrained.huggingface import HuggingFaceFolder, read_safetensor
-from weft.pretrained.layout import Layout
+from weft.pretrained.layout import ModelLayout
 from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
 from weft.pretrained.sentence_layout import PooledHead, read_head
 from weft.pretrained.sums import check_sums
@@ -53,7 +53,7 @@ class PublishedModel:
             raise ValueError(
                 f"{path} is a file; name the folder of a published model (config.json and model.safetensors) or a .gguf file"
             )
-        self.layout: Layout = HuggingFaceFolder(path) if gguf is None else GGUFModel(gguf)
+        self.layout: ModelLayout = HuggingFaceFolder(path) if gguf is None else GGUFModel(gguf)
         self.path, config = self.layout.path, self.layout.config
         model_type = str(config.get("model_type"))
         if model_type not in FAMILIES:

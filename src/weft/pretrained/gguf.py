@@ -19,14 +19,14 @@ from weft.models.zoo.family import FAMILIES, Family
 from weft.models.zoo.gguf_names import ROPE_FACTORS, GGUFNames, llama3_scaling
 from weft.models.zoo.tensor_names import renamed, shorten
 from weft.pretrained.dequantize import read_tensor
-from weft.pretrained.layout import Layout
+from weft.pretrained.layout import ModelLayout
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _ROTATED = {".self_attn.q_proj.": "num_attention_heads", ".self_attn.k_proj.": "num_key_value_heads"}
 """Parts of names of tensors with rows for each head whose features are rotated, and the key of their number of heads."""
 
 
-class GGUFModel(Layout):
+class GGUFModel(ModelLayout):
     """A model in a GGUF file."""
 
     @cached_property

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weft.core.files import copy_file
 from weft.core.io import read_json
-from weft.pretrained.layout import Layout
+from weft.pretrained.layout import ModelLayout
 
 CONVERT = (
     "weft loads only safetensors, because a pickle can execute code. If you trust the file, convert it with the package "
@@ -24,7 +24,7 @@ COMPANION_FILES = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.sa
 """Other files of a published model: tokenizer, generation configuration, modules of sentence-transformers."""
 
 
-class HuggingFaceFolder(Layout):
+class HuggingFaceFolder(ModelLayout):
     """The folder of a model in the Hugging Face layout."""
 
     def read_config(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 
-class Layout(ABC):
+class ModelLayout(ABC):
     """A published model on disk.
 
     Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import batch_size, message, print_json_line, print_line, print_text, read_lines, stream, warn_lost_input
-from weft.cli.options import InputLines, Json, RunFolderArgument, SearchOptions, command
+from weft.cli.options import InputLines, Json, RunFolderArgument, RunOrModel, SearchOptions, command
 from weft.cli.runs import capabilities
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SAMPLES = 10
 
 @command
 def generate(
-    run: RunFolderArgument,
+    run: RunOrModel,
     search: SearchOptions,
     file: InputLines = None,
     n_best: Annotated[int, typer.Option(help="Hypotheses per line, each with its score.", min=1, max=1000)] = 1,
@@ -31,7 +31,7 @@ def generate(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Generate text with a trained run: one output per input line, in order.
+    """Generate text with a trained run or a pretrained model: one output per input line, in order.
 
     A language model continues each line. With --label, sample texts of a class.
     """

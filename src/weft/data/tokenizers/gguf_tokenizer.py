@@ -1,4 +1,4 @@
-"""Tokenizers in the metadata of GGUF files: byte-level BPE with its merges, pre-tokenizer, and special tokens."""
+"""Tokenizers in the metadata of GGUF files: byte-level BPE or SentencePiece, and their special tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import tokenizers
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors
 
+from weft.data.tokenizers.sentencepiece import Piece, SentencePieceModel, from_pieces
 from weft.data.tokenizers.tokenizer_json import check_ids
 
 _PREFIX = "tokenizer.ggml."
-_CONTROL, _USER_DEFINED = 3, 4
+_CONTROL, _USER_DEFINED, _BYTE = 3, 4, 6
 _SPECIAL = {
     "bos": "bos_token_id",
     "eos": "eos_token_id",
@@ -21,7 +22,7 @@ _SPECIAL = {
     "cls": "cls_token_id",
     "mask": "mask_token_id",
 }
-"""Our names of special tokens and their keys. Byte-level BPE has no unknown tokens."""
+"""Our names of special tokens and their keys. Unknown characters are bytes."""
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _SYMBOLS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _LLAMA3, _QWEN2 = _WORDS + r"\p{N}{1,3}" + _SYMBOLS, _WORDS + r"\p{N}" + _SYMBOLS
@@ -60,16 +61,55 @@ def tokenizer_config(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def from_metadata(metadata: Mapping[str, Any]) -> tokenizers.Tokenizer:
     """Build the tokenizer of a GGUF file. Raises ValueError for a kind of tokenizer that is not supported."""
-    kind, split = metadata.get(_PREFIX + "model"), metadata.get(_PREFIX + "pre")
-    if kind != "gpt2":
-        raise ValueError(f"{_PREFIX}model is {str(kind)[:40]!r}; only 'gpt2', byte-level BPE, is supported")
-    if split not in PRE_TOKENIZERS:
-        raise ValueError(f"{_PREFIX}pre is {str(split)[:40]!r}; supported are {', '.join(PRE_TOKENIZERS)}")
-    tokens, merges, types = _list(metadata, "tokens", str), _list(metadata, "merges", str), _types(metadata)
+    kind = metadata.get(_PREFIX + "model")
+    if kind not in ("gpt2", "llama"):
+        raise ValueError(
+            f"{_PREFIX}model is {str(kind)[:40]!r}; supported are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece)"
+        )
+    inner, bos = _sentencepiece(metadata) if kind == "llama" else _byte_level(metadata)
+    _frame(inner, metadata, bos)
+    return inner
+
+
+def _sentencepiece(metadata: Mapping[str, Any]) -> tuple[tokenizers.Tokenizer, bool]:
+    """A BPE of SentencePiece, and that BOS is added by default."""
+    tokens, types, scores = _list(metadata, "tokens", str), _types(metadata), metadata.get(_PREFIX + "scores")
+    if (
+        not isinstance(scores, np.ndarray)
+        or scores.dtype.kind != "f"
+        or len(scores) != len(tokens)
+        or not np.isfinite(scores).all()
+    ):
+        raise ValueError(f"{_PREFIX}scores must have a number for each of the {len(tokens):,} tokens")
+    check_ids(list(_ids(tokens).items()))
+    model = SentencePieceModel(
+        pieces=tuple(Piece(*piece) for piece in zip(tokens, scores.tolist(), types, strict=True)),
+        model="bpe",
+        byte_fallback=_BYTE in types,
+        charsmap=b"",
+        add_dummy_prefix=_flag(metadata, "add_space_prefix", True),
+        remove_extra_whitespaces=False,
+        escape_whitespaces=True,
+        whitespace_as_suffix=False,
+    )
+    return from_pieces(model, {}), True
+
+
+def _ids(tokens: list[str]) -> dict[str, int]:
     ids = {token: number for number, token in enumerate(tokens)}
     if len(ids) < len(tokens):
         again = next(token for number, token in enumerate(tokens) if ids[token] != number)
         raise ValueError(f"{_PREFIX}tokens has {again[:40]!r} more than once")
+    return ids
+
+
+def _byte_level(metadata: Mapping[str, Any]) -> tuple[tokenizers.Tokenizer, bool]:
+    """A byte-level BPE, and whether BOS is added by default."""
+    split = metadata.get(_PREFIX + "pre")
+    if split not in PRE_TOKENIZERS:
+        raise ValueError(f"{_PREFIX}pre is {str(split)[:40]!r}; supported are {', '.join(PRE_TOKENIZERS)}")
+    tokens, merges, types = _list(metadata, "tokens", str), _list(metadata, "merges", str), _types(metadata)
+    ids = _ids(tokens)
     check_ids(list(ids.items()))
     pairs = [tuple(merge.split(" ")) for merge in merges]
     if wrong := next((merge for merge, pair in zip(merges, pairs, strict=True) if len(pair) != 2), None):
@@ -86,8 +126,7 @@ def from_metadata(metadata: Mapping[str, Any]) -> tokenizers.Tokenizer:
             if type_ in (_CONTROL, _USER_DEFINED)
         ]
     )
-    _frame(inner, metadata, tokens, style)
-    return inner
+    return inner, style == "llama-3"
 
 
 def _pre_tokenizer(style: str, prefix: bool) -> pre_tokenizers.PreTokenizer:
@@ -101,10 +140,10 @@ def _pre_tokenizer(style: str, prefix: bool) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence([pre_tokenizers.Split(pattern, "isolated"), bytes_])
 
 
-def _frame(inner: tokenizers.Tokenizer, metadata: Mapping[str, Any], tokens: list[str], style: str) -> None:
-    """Set the post-processor that adds BOS and EOS around a text."""
-    special = special_ids(metadata)
-    wanted = {"bos": _flag(metadata, "add_bos_token", style == "llama-3"), "eos": _flag(metadata, "add_eos_token", False)}
+def _frame(inner: tokenizers.Tokenizer, metadata: Mapping[str, Any], bos: bool) -> None:
+    """Set the post-processor that adds BOS and EOS around a text. ``bos``: whether BOS is added where the file does not say."""
+    special, tokens = special_ids(metadata), _list(metadata, "tokens", str)
+    wanted = {"bos": _flag(metadata, "add_bos_token", bos), "eos": _flag(metadata, "add_eos_token", False)}
     if missing := [name for name, added in wanted.items() if added and name not in special]:
         raise ValueError(f"{_PREFIX}add_{missing[0]}_token is true, but {_PREFIX}{_SPECIAL[missing[0]]} is missing")
     names = {name: tokens[special[name]] for name, added in wanted.items() if added}

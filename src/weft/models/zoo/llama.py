@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
 from weft.blocks import (
     GatedFeedForward,
-    LinearScaling,
     Llama3Scaling,
     MultiHeadAttention,
     PreNorm,
@@ -21,12 +18,11 @@ from weft.blocks import (
     TransformerDecoder,
     TransformerLayer,
     UntiedHead,
-    YaRNScaling,
 )
 from weft.core.contracts import Layer, RotaryScaling, Structure
 from weft.core.masks import Window
-from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, Natural, NonNegative, Positive
-from weft.core.registry import Build, composition, name_of, option_values
+from weft.core.options import Count, Dim, Dropout, FileOrFolder, Heads, Layers, Natural, NonNegative
+from weft.core.registry import Build, composition
 from weft.models.language_model import LanguageModel
 from weft.models.zoo.config import ModelConfig
 from weft.models.zoo.config_table import HIDDEN, Computed, Constant, Conversion, DataKey, Key, activation, revised
@@ -34,6 +30,7 @@ from weft.models.zoo.family import Family, is_tied, register_family
 from weft.models.zoo.gguf_names import GGUFNames
 from weft.models.zoo.gpt import for_task
 from weft.models.zoo.option_paths import option_at
+from weft.models.zoo.rope_config import ROPE_KEYS, rope_base, rope_scaling
 from weft.models.zoo.sizes import ModelSize
 from weft.models.zoo.tensor_names import Rule, rules
 
@@ -363,80 +360,17 @@ def _rules(structure: Any) -> list[Rule]:
 def _structure(config: ModelConfig, task: str, names: set[str]) -> Build[Structure]:
     if task not in get_args(LlamaTask):
         raise ValueError(f"task {task} is not supported by {config['model_type']}; use one of {', '.join(get_args(LlamaTask))}")
-    rope = _rope(config)
     own_head = "lm_head.weight" in names or any(name.endswith("ForCausalLM") for name in config.get("architectures") or [])
     structure = rotary_lm(
         LLAMA["7b"],
-        base=_positive(rope, "rope_theta"),
-        scaling=_scaling(rope, config),
+        base=rope_base(config),
+        scaling=rope_scaling(config),
         biases=config["model_type"] == "qwen2",
         tied=config["tie_word_embeddings"] or not own_head,
     )
     if config["model_type"] == "qwen2":
         structure = _with_windows(structure, config)
     return for_task(structure, "classification" if task == "classification" else "generation", 0.0)
-
-
-def _rope(config: ModelConfig) -> dict[str, Any]:
-    """The options of rotary positions: ``rope_parameters``, or ``rope_theta`` and ``rope_scaling`` of older versions."""
-    given = config.get("rope_parameters") or {**(config.get("rope_scaling") or {}), "rope_theta": config["rope_theta"]}
-    rope = {"rope_theta": config["rope_theta"], **{key: value for key, value in given.items() if value is not None}}
-    rope.setdefault("rope_type", rope.pop("type", "default"))
-    if rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise ValueError(f"config.json: partial_rotary_factor is {rope['partial_rotary_factor']!r}, but only 1.0 is supported")
-    return rope
-
-
-_ROPE_TYPES = ("default", "linear", "dynamic", "llama3", "yarn")
-
-
-def _scaling(rope: Mapping[str, Any], config: ModelConfig) -> Build[RotaryScaling] | None:
-    kind = rope["rope_type"]
-    if kind not in _ROPE_TYPES:
-        raise ValueError(f"config.json: rope_type is {str(kind)[:40]!r}; supported are {', '.join(_ROPE_TYPES)}")
-    if kind in ("default", "dynamic"):  # dynamic: the same up to max_position_embeddings, which longer texts are cut to
-        return None
-    factor = _positive(rope, "factor")
-    if kind == "linear":
-        return partial(LinearScaling, factor=factor)
-    length = rope.get("original_max_position_embeddings", config["max_position_embeddings"])
-    if type(length) is not int or not 1 <= length <= 10**9:
-        raise ValueError(f"config.json: original_max_position_embeddings is {str(length)[:40]}, but must be an integer from 1")
-    if kind == "llama3":
-        low, high = _positive(rope, "low_freq_factor"), _positive(rope, "high_freq_factor")
-        return partial(Llama3Scaling, factor=factor, low=low, high=high, length=length)
-    if rope.get("truncate", True) is not True:
-        raise ValueError(f"config.json: truncate is {str(rope['truncate'])[:40]}, but only true is supported")
-    amplitude = _positive(rope, "attention_factor") if "attention_factor" in rope else None
-    if amplitude is None and rope.get("mscale") and rope.get("mscale_all_dim"):
-        log = 0.1 * math.log(max(factor, 1.0))
-        amplitude = (1 + _positive(rope, "mscale") * log) / (1 + _positive(rope, "mscale_all_dim") * log)
-    fast, slow = (
-        _positive(rope, key) if rope.get(key) else default for key, default in (("beta_fast", 32.0), ("beta_slow", 1.0))
-    )
-    return partial(YaRNScaling, factor=factor, length=length, fast=fast, slow=slow, amplitude=amplitude)
-
-
-def _positive(rope: Mapping[str, Any], key: str) -> float:
-    value = rope.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1e12:
-        raise ValueError(f"config.json: {key} is {str(value)[:40]}, but must be a number above 0")
-    return float(value)
-
-
-def _rope_scaling(structure: Build[Structure]) -> dict[str, Any] | None:
-    """``rope_scaling`` of config.json."""
-    scaling = option_at(structure, "decoder.position.scaling")
-    if scaling is None:
-        return None
-    options = option_values(scaling)
-    found: dict[str, Any] = {"rope_type": name_of(scaling), "factor": options["factor"]}
-    if name_of(scaling) == "llama3":
-        found |= {"low_freq_factor": options["low"], "high_freq_factor": options["high"]}
-    if name_of(scaling) == "yarn":
-        found |= {"beta_fast": options["fast"], "beta_slow": options["slow"]}
-        found |= {} if options["amplitude"] is None else {"attention_factor": options["amplitude"]}
-    return found | ({"original_max_position_embeddings": options["length"]} if "length" in options else {})
 
 
 def _layers(structure: Build[Structure]) -> list[Build[Layer]]:
@@ -496,9 +430,7 @@ _KEYS = (
     Key("mlp_bias", bool, "decoder.layer.feedforward.bias", default=False),
     DataKey("max_position_embeddings", Dim, default=2048),
     Computed("tie_word_embeddings", bool, lambda structure: is_tied(option_at(structure, "head")), default=False),
-    Computed("rope_theta", Positive, lambda structure: option_at(structure, "decoder.position.base"), default=10_000.0),
-    Computed("rope_scaling", dict[str, Any], _rope_scaling, default=None),
-    Computed("rope_parameters", dict[str, Any], lambda _: None, default=None),
+    *ROPE_KEYS,
 )
 _MISTRAL_KEYS = revised(
     _KEYS,
