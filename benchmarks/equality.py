@@ -38,6 +38,8 @@ from weft.pretrained.saving import FILE_KEYS
 
 VOCAB, LENGTH = 30, 16
 PAD, EOS = 1, 2
+COUNTED = ("roberta", "xlm-roberta", "mpnet")
+"""Families whose positions start after the padding id."""
 TOLERANCE = 1e-4
 
 
@@ -59,7 +61,7 @@ def same(what: str, ours: Any, theirs: Any) -> None:
 
 
 def encoder_config(rng: random.Random) -> dict[str, Any]:
-    """Options that BERT, RoBERTa, ALBERT and ELECTRA share."""
+    """Options that BERT, RoBERTa, XLM-R, ALBERT and ELECTRA share."""
     heads = rng.choice([1, 2, 3])
     return {
         "vocab_size": VOCAB,
@@ -81,19 +83,66 @@ def encoder_config(rng: random.Random) -> dict[str, Any]:
 def encoder(family: str, rng: random.Random) -> Any:
     """A random model of the BERT family."""
     ends = ["Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
-    ends += {"Bert": ["ForPreTraining", "ForNextSentencePrediction"], "Roberta": []}.get(family, ["ForPreTraining"])
+    more = {"Bert": ["ForPreTraining", "ForNextSentencePrediction"], "Roberta": [], "XLMRoberta": []}
+    ends += more.get(family, ["ForPreTraining"])
     config = encoder_config(rng)
     if family in ("Albert", "Electra"):
         config["embedding_size"] = rng.choice([5, config["hidden_size"]])
     if family == "Albert":
         del config["classifier_dropout"]
         config |= {"classifier_dropout_prob": rng.choice([0.0, 0.2]), "num_hidden_groups": 1}
-    if family == "Roberta":
+    if family in ("Roberta", "XLMRoberta"):
         config["pad_token_id"] = PAD
     end = rng.choice(ends)
     config["num_labels"] = 2 if end == "ForQuestionAnswering" else config["num_labels"]  # start and end
     pooler = {"add_pooling_layer": rng.random() < 0.5} if end == "Model" and family != "Electra" else {}
     return getattr(hf, family + end)(getattr(hf, family + "Config")(**config), **pooler)
+
+
+def distilbert(rng: random.Random) -> Any:
+    """A random DistilBERT."""
+    heads = rng.choice([1, 2, 3])
+    config = hf.DistilBertConfig(
+        vocab_size=VOCAB,
+        dim=heads * rng.choice([4, 6]),
+        n_layers=rng.randint(1, 3),
+        n_heads=heads,
+        hidden_dim=rng.randint(5, 20),
+        max_position_embeddings=LENGTH + 4,
+        activation=rng.choice(["gelu", "relu", "gelu_new"]),
+        dropout=rng.choice([0.0, 0.1]),
+        seq_classif_dropout=rng.choice([0.0, 0.2]),
+        qa_dropout=rng.choice([0.0, 0.3]),
+        sinusoidal_pos_embds=rng.random() < 0.3,
+        tie_word_embeddings=rng.random() < 0.6,
+    )
+    return with_head("DistilBert", config, rng)
+
+
+def mpnet(rng: random.Random) -> Any:
+    """A random MPNet."""
+    heads = rng.choice([1, 2, 3])
+    config = hf.MPNetConfig(
+        vocab_size=VOCAB,
+        hidden_size=heads * rng.choice([4, 6]),
+        num_hidden_layers=rng.randint(1, 3),
+        num_attention_heads=heads,
+        intermediate_size=rng.randint(5, 20),
+        max_position_embeddings=LENGTH + 4,
+        hidden_act=rng.choice(["gelu", "relu", "gelu_new"]),
+        layer_norm_eps=rng.choice([1e-12, 1e-5]),
+        hidden_dropout_prob=rng.choice([0.0, 0.1]),
+        tie_word_embeddings=rng.random() < 0.6,
+    )
+    return with_head("MPNet", config, rng)
+
+
+def with_head(family: str, config: Any, rng: random.Random) -> Any:
+    """A model of a random class of a family, with any head but that of multiple choice."""
+    ends = ["Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"]
+    end = rng.choice(ends)
+    config.num_labels = 2 if end == "ForQuestionAnswering" else rng.randint(2, 4)
+    return getattr(hf, family + end)(config)
 
 
 def decoder(family: str, rng: random.Random) -> Any:
@@ -240,6 +289,9 @@ FAMILIES: dict[str, Callable[[random.Random], Any]] = {
     "roberta": lambda rng: encoder("Roberta", rng),
     "albert": lambda rng: encoder("Albert", rng),
     "electra": lambda rng: encoder("Electra", rng),
+    "distilbert": distilbert,
+    "xlm-roberta": lambda rng: encoder("XLMRoberta", rng),
+    "mpnet": mpnet,
     "gpt": lambda rng: decoder("OpenAIGPT", rng),
     "gpt2": lambda rng: decoder("GPT2", rng),
     "llama": lambda rng: llama("Llama", rng),
@@ -266,11 +318,11 @@ def randomize(model: Any, seed: int) -> Any:
 def compare_encoder(theirs: Any, ours: Any, ids: Tensor, real: Tensor) -> None:
     """Hidden states of all layers, and the output of every head."""
     told: dict[str, Any] = {}
-    types = theirs.config.type_vocab_size
+    types = getattr(theirs.config, "type_vocab_size", 1)
     marks = {}
     if types > 1:
         marks["segment"] = told["token_type_ids"] = (torch.arange(ids.shape[1]) % types).expand_as(ids)
-    if theirs.config.model_type == "roberta":  # by default derived from the ids, as padding may be a random id here
+    if theirs.config.model_type in COUNTED:  # by default derived from the ids, as padding may be a random id here
         told["position_ids"] = (real.long().cumsum(1) - 1).clamp(min=0) + PAD + 1
     result, x = theirs(ids, attention_mask=real.long(), output_hidden_states=True, **told), Seq(ids, real, marks)
     for number, (a, b) in enumerate(zip(ours.encoder.states(ours.embedder(x)), result.hidden_states, strict=True)):
@@ -499,6 +551,34 @@ def wordpiece(rng: random.Random, folder: Path) -> Any:
     return theirs
 
 
+def mpnet_wordpiece(rng: random.Random, folder: Path) -> Any:
+    """MPNet's vocab.txt with the names of its special tokens, or all that transformers writes."""
+    letters = sorted({c for text in CORPUS for c in text if not c.isspace() and c.isprintable()} | set("abcxyz"))
+    pieces = ["<s>", "<pad>", "</s>", "[UNK]", *letters, *(f"##{c}" for c in letters), "low", "slow", "##er", "##est", "<mask>"]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    names = {"cls": "<s>", "bos": "<s>", "sep": "</s>", "eos": "</s>", "pad": "<pad>", "unk": "[UNK]", "mask": "<mask>"}
+    config = {"tokenizer_class": "MPNetTokenizer", "do_lower_case": rng.random() < 0.5}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config | {f"{key}_token": name for key, name in names.items()}))
+    theirs = hf.MPNetTokenizer.from_pretrained(folder)
+    if rng.random() < 0.5:
+        theirs.save_pretrained(folder)
+    return theirs
+
+
+def unigram(rng: random.Random, folder: Path) -> Any:
+    """XLM-R's tokenizer.json, from a unigram model."""
+    inner = tokenizers.Tokenizer(models.Unigram())
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    size = rng.choice([120, 160])
+    trainer = trainers.UnigramTrainer(vocab_size=size, special_tokens=special, unk_token="<unk>", show_progress=False)
+    inner.train_from_iterator(CORPUS, trainer)
+    vocabulary = [(piece, score) for piece, score in json.loads(inner.to_str())["model"]["vocab"]]
+    theirs = hf.XLMRobertaTokenizer(vocab=[*vocabulary, ("<mask>", 0.0)])
+    theirs.save_pretrained(folder)
+    return theirs
+
+
 def templates(rng: random.Random, folder: Path) -> Any:
     """Words with random templates of one text and of two."""
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "low", "lower", "Don't", "a", "b"]
@@ -520,7 +600,15 @@ def templates(rng: random.Random, folder: Path) -> Any:
     return theirs
 
 
-TOKENIZERS = {"byte-level": byte_level, "gpt": gpt, "byt5": byt5, "wordpiece": wordpiece, "templates": templates}
+TOKENIZERS = {
+    "byte-level": byte_level,
+    "gpt": gpt,
+    "byt5": byt5,
+    "wordpiece": wordpiece,
+    "mpnet": mpnet_wordpiece,
+    "unigram": unigram,
+    "templates": templates,
+}
 
 
 def compare_tokenizer(kind: str, rng: random.Random, folder: Path) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -48,12 +48,15 @@ def config_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "config.json").read_text())
 
 
-@pytest.mark.parametrize("task", ["masked-lm", "encode"])
-def test_position_embeddings_of_a_converted_roberta_start_after_the_padding_id(task: str, tmp_path: Path) -> None:
-    folder = trained(tmp_path, "roberta", "masked-lm", more=", task: masked-lm")
-    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
+@pytest.mark.parametrize(
+    ("kind", "task"), [("roberta", "masked-lm"), ("roberta", "encode"), ("xlm-roberta", "masked-lm"), ("xlm-roberta", "encode")]
+)
+def test_position_embeddings_of_a_converted_roberta_start_after_the_padding_id(kind: str, task: str, tmp_path: Path) -> None:
+    folder = trained(tmp_path, kind, "masked-lm", more=", task: masked-lm")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out", kind=kind)
+    assert config_of(out)["model_type"] == kind
     assert config_of(out)["pad_token_id"] == 0 and config_of(out)["max_position_embeddings"] == 49
-    again, theirs = load(out, task=task).model, hf.RobertaForMaskedLM.from_pretrained(out).eval()
+    again, theirs = load(out, task=task).model, hf.AutoModelForMaskedLM.from_pretrained(out).eval()
     rows = ids_of(run, TEXTS)
     width = max(map(len, rows))
     padded = torch.tensor([row + [0] * (width - len(row)) for row in rows])
@@ -78,6 +81,22 @@ def test_a_converted_regression_run_equals_transformers(tmp_path: Path) -> None:
     for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
         with torch.no_grad():
             assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
+
+
+def test_a_converted_distilbert_equals_transformers(tmp_path: Path) -> None:
+    data = "{type: labeled-text, train: rows.tsv, label_type: number, tokenizer: {type: byte-bpe, vocab_size: 300}}"
+    folder = trained(tmp_path, "distilbert", "regression", data, more=", task: classification")
+    run, out = weft.load(folder, "cpu"), to_published(folder, tmp_path / "out")
+    theirs = hf.DistilBertForSequenceClassification.from_pretrained(out).eval()
+    for text, ids in zip(TEXTS, ids_of(run, TEXTS), strict=True):
+        with torch.no_grad():
+            assert float(run.predict([text])[0]) == pytest.approx(theirs(torch.tensor([ids])).logits.item(), abs=1e-3)
+
+
+def test_an_mpnet_counts_positions_from_1_whatever_pads(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "mpnet", "masked-lm", more=", task: masked-lm")
+    with pytest.raises(ValueError, match=r"config\.json of a mpnet cannot express its embedder"):
+        to_published(folder, tmp_path / "out")
 
 
 def test_a_converted_gpt2_classifier_equals_transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +208,7 @@ def test_different_padding_ids_of_roberta_and_tokenizer_are_rejected(tmp_path: P
     model.save_pretrained(tmp_path)
     (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     with pytest.raises(
-        ValueError, match=r"pad_token_id is 1 in config\.json but 0 \(\[PAD\]\) in the tokenizer; RoBERTa derives position ids"
+        ValueError, match=r"pad_token_id is 1 in config\.json but 0 \(\[PAD\]\) in the tokenizer; a roberta derives position ids"
     ):
         weft.load(tmp_path, "cpu")
     (tmp_path / "vocab.txt").write_text("\n".join([WORDS[1], WORDS[0], *WORDS[2:]]) + "\n")

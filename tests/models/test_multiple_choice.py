@@ -20,7 +20,7 @@ from weft.core.example import Sequences
 from weft.core.fields import Frame, Info
 from weft.core.registry import name_of
 from weft.core.seq import Seq
-from weft.models import MultipleChoiceModel, albert, bert, electra, roberta
+from weft.models import MultipleChoiceModel, albert, bert, distilbert, electra, mpnet, roberta, xlm_roberta
 from weft.objectives import MultipleChoiceObjective
 from weft.pretrained import load, save
 
@@ -40,6 +40,15 @@ THEIRS: dict[str, Callable[[], Any]] = {
     "electra": lambda: hf.ElectraForMultipleChoice(hf.ElectraConfig(**BODY, embedding_size=8)),
     "electra-tanh": lambda: hf.ElectraForMultipleChoice(hf.ElectraConfig(**BODY, embedding_size=8, summary_activation="tanh")),
 }
+THEIRS |= {
+    "distilbert": lambda: hf.DistilBertForMultipleChoice(
+        hf.DistilBertConfig(vocab_size=VOCAB, dim=48, n_layers=2, n_heads=2, hidden_dim=20, max_position_embeddings=30)
+    ),
+    "xlm-roberta": lambda: hf.XLMRobertaForMultipleChoice(hf.XLMRobertaConfig(**BODY, type_vocab_size=1)),
+    "mpnet": lambda: hf.MPNetForMultipleChoice(hf.MPNetConfig(**BODY)),
+}
+COUNTED = ("roberta", "xlm-roberta", "mpnet")
+"""Families whose positions start after the padding id."""
 FRAME = Frame((2,), (3,), (3,), segments=True)
 
 
@@ -68,15 +77,15 @@ def test_logits_and_losses_are_the_same(name: str, tmp_path: Path) -> None:
     theirs = written(name, tmp_path)
     loaded = load(tmp_path)
     assert isinstance(loaded.model, MultipleChoiceModel) and not loaded.report.new and not loaded.report.unused
-    frame = replace(FRAME, segments=name != "roberta")
+    frame = replace(FRAME, segments=name not in (*COUNTED, "distilbert"))
     info = Info({k: replace(f, frame=frame) if f.kind != "label" else f for k, f in loaded.info.fields.items()}, "question")
     objective = MultipleChoiceObjective(info, 48)
     batch = collate([objective.prepare(row, None, None) for row in questions()])
     seq = batch["choices"].seq
     told: dict[str, Any] = {"position_ids": seq.positions()}
-    if name == "roberta":
+    if name in COUNTED:
         told["position_ids"] = seq.positions() + theirs.config.pad_token_id + 1
-    else:
+    elif name != "distilbert":
         told["token_type_ids"] = seq.marks["segment"]
     wide = {key: value.reshape(ROWS, NUMBER, -1) for key, value in told.items()}
     result = theirs(
@@ -115,6 +124,9 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
         ("roberta", partial(roberta, length=28)),
         ("albert", partial(albert, length=30, embedding_dim=8)),
         ("electra", partial(electra, length=30, embedding_dim=8)),
+        ("distilbert", partial(distilbert, length=30)),
+        ("xlm-roberta", partial(xlm_roberta, length=28)),
+        ("mpnet", partial(mpnet, length=28)),
     ],
 )
 def test_a_named_model_has_the_parts_of_the_published_one(name: str, make: Any, tmp_path: Path) -> None:

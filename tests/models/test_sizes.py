@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import transformers as hf
 
 from weft.core.contracts import Structure
 from weft.core.fields import Field, Info
@@ -18,6 +19,7 @@ from weft.models import (
     bart,
     bert,
     byt5,
+    distilbert,
     electra,
     gpt,
     gpt2,
@@ -26,6 +28,7 @@ from weft.models import (
     llama2,
     llama3,
     mistral,
+    mpnet,
     mt5,
     qwen2,
     roberta,
@@ -35,6 +38,7 @@ from weft.models import (
     transformer_base,
     transformer_big,
     vit,
+    xlm_roberta,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pretrained-models.md"
@@ -45,6 +49,7 @@ BUILDERS: dict[str, Any] = {
     "bart": bart,
     "bert": bert,
     "byt5": byt5,
+    "distilbert": distilbert,
     "electra": electra,
     "gpt": gpt,
     "gpt2": gpt2,
@@ -53,6 +58,7 @@ BUILDERS: dict[str, Any] = {
     "llama2": llama2,
     "llama3": llama3,
     "mistral": mistral,
+    "mpnet": mpnet,
     "mt5": mt5,
     "qwen2": qwen2,
     "roberta": roberta,
@@ -62,7 +68,9 @@ BUILDERS: dict[str, Any] = {
     "transformer-base": transformer_base,
     "transformer-big": transformer_big,
     "vit": vit,
+    "xlm-roberta": xlm_roberta,
 }
+ENCODERS = ("bert", "roberta", "albert", "electra", "distilbert", "xlm-roberta", "mpnet")
 
 
 def rows() -> list[tuple[str, str, int, int, float]]:
@@ -73,16 +81,14 @@ def rows() -> list[tuple[str, str, int, int, float]]:
 
 def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     told = {"size": size} if size else {}
-    task = {"task": "encode"} if model in ("bert", "roberta", "albert", "electra", "vit") else {}
+    task = {"task": "encode"} if model in (*ENCODERS, "vit") else {}
     source = Field("source", vocab)
     info = Info({"source": source, "target": Field("target", vocab)}, "target")
     one = Info({"text": Field("text", vocab)})
     if model == "vit":
         info = Info({"image": Field("image", vocab, kind="image", max_length=224)})
     with torch.device("meta"):
-        return BUILDERS[model](**told, **task)(
-            one if model.startswith((*DECODERS, "bert", "roberta", "albert", "electra")) else info
-        )
+        return BUILDERS[model](**told, **task)(one if model.startswith((*DECODERS, *ENCODERS)) else info)
 
 
 def count(module: torch.nn.Module) -> int:
@@ -141,3 +147,21 @@ def test_the_sizes_are_those_of_transformers(name: str) -> None:
     ours = count(built(name, size, config.num_channels if name == "vit" else config.vocab_size))
     extra -= config.vocab_size if name == "bart" else 0  # its bias of logits is a buffer there
     assert ours == count(theirs) - extra
+
+
+XLM_R = {"vocab_size": 250_002, "max_position_embeddings": 514, "type_vocab_size": 1}
+LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "vocab", "theirs"),
+    [
+        ("distilbert", "", 30_522, lambda: hf.DistilBertModel(hf.DistilBertConfig())),
+        ("xlm-roberta", "base", 250_002, lambda: hf.XLMRobertaModel(hf.XLMRobertaConfig(**XLM_R), False)),
+        ("xlm-roberta", "large", 250_002, lambda: hf.XLMRobertaModel(hf.XLMRobertaConfig(**XLM_R, **LARGE), False)),
+        ("mpnet", "", 30_527, lambda: hf.MPNetModel(hf.MPNetConfig(max_position_embeddings=514), False)),
+    ],
+)
+def test_a_composition_has_as_many_parameters_as_in_transformers(model: str, size: str, vocab: int, theirs: Any) -> None:
+    with torch.device("meta"):
+        assert count(built(model, size, vocab)) == count(theirs())

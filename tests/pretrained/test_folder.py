@@ -35,6 +35,7 @@ VIT: dict[str, Any] = {
     "patch_size": 4,
 }
 NARROW = BERT | {"embedding_size": 8}
+DISTIL = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 32, "vocab_size": 22}
 GPT = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "vocab_size": 22}
 T5 = {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_ff": 20, "d_kv": 8, "vocab_size": 22}
 SIDE = {"layers": 1, "attention_heads": 2, "ffn_dim": 20}
@@ -48,6 +49,9 @@ MODELS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "roberta": (hf.RobertaForMaskedLM, hf.RobertaConfig, BERT),
     "albert": (hf.AlbertForMaskedLM, hf.AlbertConfig, NARROW),
     "electra": (hf.ElectraForMaskedLM, hf.ElectraConfig, NARROW),
+    "distilbert": (hf.DistilBertForMaskedLM, hf.DistilBertConfig, DISTIL),
+    "xlm-roberta": (hf.XLMRobertaForMaskedLM, hf.XLMRobertaConfig, BERT),
+    "mpnet": (hf.MPNetForMaskedLM, hf.MPNetConfig, BERT),
     "openai-gpt": (hf.OpenAIGPTLMHeadModel, hf.OpenAIGPTConfig, GPT),
     "gpt2": (hf.GPT2LMHeadModel, hf.GPT2Config, GPT),
     "t5": (hf.T5ForConditionalGeneration, hf.T5Config, T5),
@@ -94,6 +98,9 @@ TIED = {
     "roberta": ["roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"],
     "albert": ["albert.embeddings.word_embeddings.weight", "predictions.decoder.weight"],
     "electra": ["electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"],
+    "distilbert": ["distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"],
+    "xlm-roberta": ["roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"],
+    "mpnet": ["mpnet.embeddings.word_embeddings.weight", "lm_head.decoder.weight"],
     "openai-gpt": ["transformer.tokens_embed.weight", "lm_head.weight"],
     "gpt2": ["transformer.wte.weight", "lm_head.weight"],
     "t5": ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"],
@@ -110,7 +117,10 @@ def test_a_tied_table_is_found_under_any_of_its_names(kind: str, name: str, tmp_
     assert same(kind, tmp_path).report.unused == []
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "electra", "gpt2", "openai-gpt"])
+UNTIED = ["bert", "roberta", "albert", "electra", "distilbert", "xlm-roberta", "mpnet", "openai-gpt", "gpt2"]
+
+
+@pytest.mark.parametrize("kind", UNTIED)
 def test_a_head_of_its_own_is_no_table(kind: str, tmp_path: Path) -> None:
     tensors = written(kind, tmp_path, tie_word_embeddings=False)
     del tensors[TIED[kind][0]]
@@ -138,7 +148,7 @@ def test_what_safetensors_itself_wrote_is_read(kind: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "electra", "openai-gpt", "gpt2", "bart"])
+@pytest.mark.parametrize("kind", [*UNTIED, "bart"])
 def test_a_body_without_its_prefix_has_its_head_beside_it(kind: str, tied: bool, tmp_path: Path) -> None:
     tensors = written(kind, tmp_path, **({} if kind == "bart" else {"tie_word_embeddings": tied}))
     prefix = TIED[kind][0].split(".")[0] + "."

@@ -25,6 +25,7 @@ BODY = {
     "intermediate_size": 12,
     "max_position_embeddings": 12,
 }
+DISTIL = {"vocab_size": VOCAB, "dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 12, "max_position_embeddings": 12}
 GPT = {"vocab_size": VOCAB, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 12, "pad_token_id": 0}
 T5 = {"vocab_size": VOCAB, "d_model": 16, "d_kv": 6, "num_heads": 2, "num_layers": 1, "d_ff": 12}
 BART = {"vocab_size": VOCAB, "d_model": 16, "max_position_embeddings": 12} | {
@@ -40,6 +41,14 @@ MADE: dict[str, Callable[[], Any]] = {
     "albert-untied": lambda: hf.AlbertForMaskedLM(hf.AlbertConfig(**BODY, embedding_size=8, **UNTIED)),
     "electra-untied": lambda: hf.ElectraForMaskedLM(hf.ElectraConfig(**BODY, embedding_size=8, **UNTIED)),
     "electra-tag": lambda: hf.ElectraForTokenClassification(hf.ElectraConfig(**BODY, embedding_size=8)),
+    "distilbert-model": lambda: hf.DistilBertModel(hf.DistilBertConfig(**DISTIL)),
+    "distilbert-untied": lambda: hf.DistilBertForMaskedLM(hf.DistilBertConfig(**DISTIL, **UNTIED)),
+    "distilbert-classify": lambda: hf.DistilBertForSequenceClassification(hf.DistilBertConfig(**DISTIL, seq_classif_dropout=0.4)),
+    "xlm-roberta-untied": lambda: hf.XLMRobertaForMaskedLM(hf.XLMRobertaConfig(**BODY, **UNTIED)),
+    "xlm-roberta-choose": lambda: hf.XLMRobertaForMultipleChoice(hf.XLMRobertaConfig(**BODY)),
+    "mpnet-model": lambda: hf.MPNetModel(hf.MPNetConfig(**BODY)),
+    "mpnet-untied": lambda: hf.MPNetForMaskedLM(hf.MPNetConfig(**BODY, **UNTIED)),
+    "mpnet-classify": lambda: hf.MPNetForSequenceClassification(hf.MPNetConfig(**BODY, num_labels=3)),
     "gpt-model": lambda: hf.OpenAIGPTModel(hf.OpenAIGPTConfig(**GPT)),
     "gpt-model-untied": lambda: hf.OpenAIGPTModel(hf.OpenAIGPTConfig(**GPT, **UNTIED)),
     "gpt-classify-untied": lambda: hf.OpenAIGPTForSequenceClassification(hf.OpenAIGPTConfig(**GPT, **UNTIED)),

@@ -13,13 +13,16 @@ from weft.models.text_vae import TextVAE
 from weft.models.zoo.albert import albert
 from weft.models.zoo.bart import bart
 from weft.models.zoo.bert import bert
+from weft.models.zoo.distilbert import distilbert
 from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
 from weft.models.zoo.llama import llama, llama2, llama3, mistral, qwen2, smollm2
+from weft.models.zoo.mpnet import mpnet
 from weft.models.zoo.roberta import roberta
 from weft.models.zoo.t5 import byt5, mt5, t5, t5_v1_1
 from weft.models.zoo.transformer import transformer_base, transformer_big
 from weft.models.zoo.vit import vit
+from weft.models.zoo.xlm_roberta import xlm_roberta
 
 __all__ = [
     "Classifier",
@@ -36,6 +39,7 @@ __all__ = [
     "bart",
     "bert",
     "byt5",
+    "distilbert",
     "electra",
     "gpt",
     "gpt2",
@@ -44,6 +48,7 @@ __all__ = [
     "llama2",
     "llama3",
     "mistral",
+    "mpnet",
     "mt5",
     "qwen2",
     "roberta",
@@ -53,4 +58,5 @@ __all__ = [
     "transformer_base",
     "transformer_big",
     "vit",
+    "xlm_roberta",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 from weft.core.fields import Field, Frame, Info, Special
 from weft.core.io import read_json
 from weft.data.requests import encoder_field
+from weft.models.zoo.family import FAMILIES
 
 GENERATION_CONFIG = "generation_config.json"
 
@@ -59,13 +60,14 @@ def start_ids(model: Any, info: Info, config: Mapping[str, Any]) -> tuple[int, .
 
 
 def check_padding(config: Mapping[str, Any], special: Special, names: Sequence[str]) -> None:
-    """Raise ValueError for a RoBERTa whose tokenizer and config have different padding ids: it derives position ids from them."""
-    found = config.get("pad_token_id")
-    if config.get("model_type") != "roberta" or found == special.pad or "pad" not in names[special.pad].lower():
+    """Raise ValueError where position ids derive from the padding id, and tokenizer and config have different ones."""
+    found, family = config.get("pad_token_id"), FAMILIES.get(str(config.get("model_type")))
+    counted = family is not None and any(row.name == "pad_token_id" for row in family.config)
+    if not counted or found == special.pad or "pad" not in names[special.pad].lower():
         return
     raise ValueError(
         f"pad_token_id is {found!r} in config.json but {special.pad} ({names[special.pad]}) in the tokenizer; "
-        "RoBERTa derives position ids from it, so they must agree"
+        f"a {config['model_type']} derives position ids from it, so they must agree"
     )
 
 

@@ -142,7 +142,9 @@ def test_the_config_beside_a_tokenizer_json_counts_where_theirs_does(
 
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize("kind", ["BertTokenizer", "BertTokenizerFast", "ElectraTokenizer", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize(
+    "kind", ["BertTokenizer", "BertTokenizerFast", "ElectraTokenizer", "DistilBertTokenizer", "PreTrainedTokenizerFast"]
+)
 def test_lower_casing_beside_a_tokenizer_json_counts_where_theirs_does(
     kind: str, stored: bool, lower: bool, tmp_path: Path
 ) -> None:
@@ -155,6 +157,59 @@ def test_lower_casing_beside_a_tokenizer_json_counts_where_theirs_does(
     inner.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind, "do_lower_case": lower}))
     same(tmp_path, hf.AutoTokenizer.from_pretrained(tmp_path), ["Lower low LOWER", "É é e E", "[MASK] Low"])
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+def test_mpnet_has_wordpiece_between_the_special_tokens_of_roberta(lower: bool, saved: bool, tmp_path: Path) -> None:
+    letters = sorted({c for text in CORPUS for c in text if not c.isspace()})
+    pieces = ["<s>", "<pad>", "</s>", "[UNK]", *letters, *(f"##{c}" for c in letters), "low", "##er", "##est", "<mask>"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    names = {"cls": "<s>", "bos": "<s>", "sep": "</s>", "eos": "</s>", "pad": "<pad>", "unk": "[UNK]", "mask": "<mask>"}
+    config = {"tokenizer_class": "MPNetTokenizer", "do_lower_case": lower, **{f"{k}_token": v for k, v in names.items()}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    hf.MPNetConfig().save_pretrained(tmp_path)
+    theirs = hf.MPNetTokenizer.from_pretrained(tmp_path)
+    if saved:
+        theirs.save_pretrained(tmp_path)
+    same(tmp_path, theirs, texts())
+    same_pairs(tmp_path, theirs)
+    assert PretrainedTokenizer(from_=str(tmp_path)).special.pad == 1
+
+
+def test_distilbert_has_the_tokenizer_of_bert(tmp_path: Path) -> None:
+    letters = sorted({c for text in CORPUS for c in text.lower() if not c.isspace()})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters), "low", "##er"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    hf.DistilBertConfig().save_pretrained(tmp_path)
+    theirs = hf.DistilBertTokenizer.from_pretrained(tmp_path)
+    same(tmp_path, theirs, texts())
+    theirs.save_pretrained(tmp_path)
+    same(tmp_path, theirs, texts())
+    same_pairs(tmp_path, theirs)
+
+
+def test_xlm_r_has_a_unigram_between_the_special_tokens_of_roberta(tmp_path: Path) -> None:
+    inner = tokenizers.Tokenizer(models.Unigram())
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    trainer = trainers.UnigramTrainer(vocab_size=120, special_tokens=special, unk_token="<unk>", show_progress=False)
+    inner.train_from_iterator(CORPUS * 3, trainer)
+    vocabulary = [(piece, score) for piece, score in json.loads(inner.to_str())["model"]["vocab"]]
+    theirs = hf.XLMRobertaTokenizer(vocab=[*vocabulary, ("<mask>", 0.0)])
+    theirs.save_pretrained(tmp_path)
+    hf.XLMRobertaConfig().save_pretrained(tmp_path)
+    assert not list(tmp_path.glob("*.model"))
+    same(tmp_path, hf.AutoTokenizer.from_pretrained(tmp_path), texts())
+    same_pairs(tmp_path, theirs)
+
+
+def same_pairs(folder: Path, theirs: Any) -> None:
+    ours = PretrainedTokenizer(from_=str(folder))
+    for given in (CORPUS[:2], CORPUS[1:]):
+        found = ours.frame.around([np.array(ours.encode(text)) for text in given])
+        ids = found.ids if isinstance(found, MarkedIds) else found
+        assert ids.tolist() == theirs(*given)["input_ids"]
 
 
 def test_options_that_are_no_booleans_are_named(tmp_path: Path) -> None:

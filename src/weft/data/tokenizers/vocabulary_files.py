@@ -27,6 +27,8 @@ _CONFIG_FILES = ("special_tokens_map.json", "tokenizer_config.json")
 """Files beside a vocabulary that name its special tokens; later ones take precedence."""
 _BYTE_LEVEL = ("GPT2Tokenizer", "RobertaTokenizer", "BartTokenizer")
 _LOWER_CASING = ("BertTokenizer", "ElectraTokenizer", "AlbertTokenizer")
+_FIXED = ("PreTrainedTokenizerFast", "TokenizersBackend", "OpenAIGPTTokenizer")
+"""Classes for which tokenizer.json alone decides about lower-casing."""
 _CLASSES = {
     "bert": "BertTokenizer",
     "electra": "ElectraTokenizer",
@@ -105,8 +107,13 @@ def from_vocabulary(text: str, lowercase: bool | None, config: Mapping[str, Any]
     inner.decoder = decoders.WordPiece(prefix="##")
     inner.add_special_tokens(list(dict.fromkeys(name for name in own.values() if name in ids)))
     cls, sep = own["cls"], own["sep"]
-    if cls in ids and sep in ids:
-        inner.post_processor = processors.BertProcessing((sep, ids[sep]), (cls, ids[cls]))
+    if cls in ids and sep in ids:  # MPNet has RoBERTa's names of special tokens, and its two separators between two texts
+        ends = (sep, ids[sep]), (cls, ids[cls])
+        inner.post_processor = (
+            processors.RobertaProcessing(*ends, trim_offsets=False, add_prefix_space=False)
+            if sep == "</s>"
+            else processors.BertProcessing(*ends)
+        )
     return inner
 
 
@@ -193,15 +200,14 @@ def tokenizer_class(file: Path, config: Mapping[str, Any]) -> str:
 
 def apply_config(inner: tokenizers.Tokenizer, config: Mapping[str, Any], class_: str) -> None:
     """Apply ``add_prefix_space`` and ``do_lower_case`` of tokenizer_config.json to the content of a tokenizer.json. The classes
-    of transformers for one model let them take precedence; ``PreTrainedTokenizerFast`` ignores them."""
+    of transformers for one model let them take precedence; those of any model ignore them."""
     prefix, lower = flag(config, "add_prefix_space"), flag(config, "do_lower_case")
     if prefix is not None and class_ in (*_BYTE_LEVEL, "") and isinstance(inner.pre_tokenizer, pre_tokenizers.ByteLevel):
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
-    if lower is not None and class_ in (*_LOWER_CASING, ""):
-        if isinstance(inner.normalizer, normalizers.BertNormalizer):
-            inner.normalizer.lowercase = lower
-        elif isinstance(inner.normalizer, normalizers.Sequence):
-            inner.normalizer = _with_lower_casing(inner.normalizer, lower)
+    if lower is not None and class_ not in _FIXED and isinstance(inner.normalizer, normalizers.BertNormalizer):
+        inner.normalizer.lowercase = lower
+    elif lower is not None and class_ in (*_LOWER_CASING, "") and isinstance(inner.normalizer, normalizers.Sequence):
+        inner.normalizer = _with_lower_casing(inner.normalizer, lower)
 
 
 def _with_lower_casing(sequence: normalizers.Sequence, lower: bool) -> normalizers.Normalizer:

@@ -90,16 +90,10 @@ def body(
     }
 
 
-def masked_lm_head(
-    *, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True, embedding_dim: int | None = None
-) -> Build[Head]:
+def masked_lm_head(*, activation: Build[Activation] = GELU, eps: float = 1e-12, tied: bool = True) -> Build[Head]:
     """The masked-LM head of BERT: dense layer, activation, layer norm, then the token embeddings or an untied matrix."""
     transform = partial(Dense, activation=activation, norm=partial(LayerNorm, eps=eps))
-    return (
-        partial(TiedHead, scale=1.0, transform=transform)
-        if tied
-        else partial(UntiedHead, transform=transform, embedding_dim=embedding_dim)
-    )
+    return partial(TiedHead, scale=1.0, transform=transform) if tied else partial(UntiedHead, transform=transform)
 
 
 def task_model(
