@@ -167,6 +167,57 @@ def decoder(family: str, rng: random.Random) -> Any:
     return getattr(hf, family + end)(getattr(hf, family + "Config")(**config))
 
 
+def rope(rng: random.Random) -> dict[str, Any]:
+    """Random options of rotary positions."""
+    found: dict[str, Any] = {
+        "rope_theta": rng.choice([100.0, 10_000.0]),
+        "rope_type": rng.choice(["default", "linear", "llama3", "yarn"]),
+    }
+    if found["rope_type"] != "default":
+        found["factor"] = rng.choice([2.0, 8.0])
+    if found["rope_type"] in ("llama3", "yarn"):
+        found["original_max_position_embeddings"] = rng.choice([8, 64])
+    if found["rope_type"] == "llama3":
+        found |= {"low_freq_factor": rng.choice([0.5, 1.0]), "high_freq_factor": rng.choice([2.0, 4.0])}
+    if found["rope_type"] == "yarn" and rng.random() < 0.5:
+        found |= {"beta_fast": 16.0, "beta_slow": 2.0, "attention_factor": rng.choice([0.7, 1.2])}
+    return found
+
+
+def llama(family: str, rng: random.Random) -> Any:
+    """A random Llama, Mistral or Qwen2. Not with windows of 1: with a cache, theirs attend further than without."""
+    heads, layers, size = rng.choice([1, 2, 4]), rng.randint(1, 3), rng.choice([4, 6])
+    config: dict[str, Any] = {
+        "vocab_size": VOCAB,
+        "hidden_size": heads * size,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": rng.choice([1, heads]),
+        "intermediate_size": rng.randint(5, 20),
+        "hidden_act": rng.choice(["silu", "silu", "gelu"]),
+        "max_position_embeddings": LENGTH + 8,
+        "rms_norm_eps": rng.choice([1e-5, 1e-6]),
+        "rope_parameters": rope(rng),
+        "tie_word_embeddings": rng.random() < 0.5,
+        "pad_token_id": PAD,
+        "bos_token_id": None,
+        "eos_token_id": EOS,
+        "num_labels": rng.randint(2, 4),
+    }
+    if family == "Llama":
+        config |= {"attention_bias": rng.random() < 0.5, "mlp_bias": rng.random() < 0.5, "head_dim": rng.choice([None, 8])}
+    if family == "Mistral":
+        config |= {"sliding_window": rng.choice([None, 2, 5]), "head_dim": rng.choice([None, 8])}
+    if family == "Qwen2":
+        config |= {
+            "use_sliding_window": rng.random() < 0.7,
+            "sliding_window": rng.choice([2, 5]),
+            "max_window_layers": rng.randint(0, 2),
+        }
+    end = rng.choice(["Model", "ForCausalLM", "ForSequenceClassification"])
+    return getattr(hf, family + end)(getattr(hf, family + "Config")(**config))
+
+
 def t5(family: str, rng: random.Random) -> Any:
     """A random T5, T5 v1.1 or mT5."""
     buckets = rng.choice([4, 6, 8, 32])
@@ -243,6 +294,9 @@ FAMILIES: dict[str, Callable[[random.Random], Any]] = {
     "mpnet": mpnet,
     "gpt": lambda rng: decoder("OpenAIGPT", rng),
     "gpt2": lambda rng: decoder("GPT2", rng),
+    "llama": lambda rng: llama("Llama", rng),
+    "mistral": lambda rng: llama("Mistral", rng),
+    "qwen2": lambda rng: llama("Qwen2", rng),
     "t5": lambda rng: t5("T5", rng),
     "mt5": lambda rng: t5("MT5", rng),
     "bart": bart,
@@ -255,7 +309,7 @@ def randomize(model: Any, seed: int) -> Any:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if tensor.is_floating_point() and not name.endswith(".attn.bias"):  # GPT's causal mask
+            if tensor.is_floating_point() and not name.endswith((".attn.bias", "inv_freq")):  # GPT's causal mask, frequencies
                 tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.4)
     model.tie_weights()
     return model.eval()
@@ -394,7 +448,7 @@ def compare_model(family: str, rng: random.Random, folder: Path) -> Iterator[tup
         ours: Any = load(folder / "theirs").model
         if family == "vit":
             compare_image(theirs, ours, seed)
-        elif family in ("gpt", "gpt2"):
+        elif family in ("gpt", "gpt2", "llama", "mistral", "qwen2"):
             compare_decoder(theirs, ours, ids, real)
         elif family in ("t5", "mt5", "bart"):
             compare_pair(theirs, ours, ids, real)

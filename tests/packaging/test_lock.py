@@ -45,6 +45,11 @@ def test_the_core_is_locked_at_the_versions_of_development() -> None:
     assert f"torch=={pinned('dev')['torch']}" in lock.CONSTRAINTS.read_text().splitlines()
 
 
+def test_packages_of_files_are_locked_without_what_they_require() -> None:
+    (model,) = map(Requirement, lock.FILES_ONLY["dev"])
+    assert pinned("dev")[model.name] in model.specifier and not {"llm", "llama-cpp-python"} & pinned("dev").keys()
+
+
 @pytest.mark.parametrize("name", lock.SETS)
 def test_transitive_requirements_are_locked(name: str) -> None:
     found = pinned(name)

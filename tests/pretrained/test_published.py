@@ -41,6 +41,18 @@ DISTIL = {
 }
 T5 = {"vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "num_heads": 2, "num_layers": 2, "num_decoder_layers": 3, "d_ff": 20}
 GPT = {"vocab_size": VOCAB, "n_embd": 48, "n_layer": 2, "n_head": 3, "n_positions": 30}
+LLAMA = {
+    "vocab_size": VOCAB,
+    "hidden_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 20,
+    "max_position_embeddings": 30,
+    "pad_token_id": None,
+    "rms_norm_eps": 1e-5,
+}
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 BART = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -104,6 +116,28 @@ DECODERS: dict[str, Callable[[], Any]] = {
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT)),
     "gpt2-odd": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT, n_inner=31, activation_function="relu", layer_norm_epsilon=1e-6)),
     "gpt2-untied": lambda: hf.GPT2LMHeadModel(hf.GPT2Config(**GPT, tie_word_embeddings=False)),
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**LLAMA, rope_parameters={"rope_theta": 500.0})),
+    "llama-tied": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**LLAMA, tie_word_embeddings=True, hidden_act="gelu", head_dim=6, attention_bias=True, mlp_bias=True)
+    ),
+    "llama-3.1": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**LLAMA, rope_parameters={"rope_type": "llama3", "rope_theta": 100.0, **LLAMA3})
+    ),
+    "llama-linear": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**LLAMA, rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0})
+    ),
+    "llama-yarn": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(
+            **LLAMA,
+            rope_parameters={"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 16},
+        )
+    ),
+    "mistral": lambda: hf.MistralForCausalLM(hf.MistralConfig(**LLAMA, sliding_window=3)),
+    "mistral-full": lambda: hf.MistralForCausalLM(hf.MistralConfig(**LLAMA, sliding_window=None)),
+    "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**LLAMA)),
+    "qwen2-windows": lambda: hf.Qwen2ForCausalLM(
+        hf.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=2, max_window_layers=1)
+    ),
 }
 PAIRS: dict[str, Callable[[], Any]] = {
     "t5": lambda: hf.T5ForConditionalGeneration(hf.T5Config(**T5)),
@@ -130,7 +164,7 @@ def made(name: str, seed: int, norms: float = 0.0) -> Any:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for key, tensor in itertools.chain(model.named_parameters(), model.named_buffers()):
-            if tensor.is_floating_point() and not key.endswith(".attn.bias"):  # that one is GPT's triangle
+            if tensor.is_floating_point() and not key.endswith((".attn.bias", "inv_freq")):  # GPT's triangle, frequencies
                 mean = norms if tensor.ndim == 1 and re.search(r"(norm|ln_\d|ln_f)\w*\.weight$", key, re.IGNORECASE) else 0.0
                 tensor.copy_(mean + torch.randn(tensor.shape, generator=generator) * 0.3)
     model.tie_weights()
@@ -301,7 +335,7 @@ def gradients(name: str, theirs: Any, ours: Any) -> tuple[dict[str, Tensor], dic
     "name",
     [
         *("bert-fill", "roberta-classify", "albert-groups", "electra-tag", "distilbert-classify", "mpnet-classify"),
-        *("gpt2", "t5", "t5-v1.1", "bart"),
+        *("gpt2", "t5", "t5-v1.1", "bart", "qwen2-windows"),
     ],
 )
 def test_gradients_are_the_same(name: str, tmp_path: Path) -> None:
@@ -348,7 +382,7 @@ def test_what_weft_writes_transformers_reads(name: str, tmp_path: Path) -> None:
     "name",
     [
         *("bert-pretraining", "roberta-fill", "albert-groups", "electra-fill", "distilbert-classify", "mpnet-fill"),
-        *("gpt2", "t5", "t5-v1.1", "bart"),
+        *("gpt2", "t5", "t5-v1.1", "bart", "llama-tied"),
     ],
 )
 def test_two_tensors_that_are_swapped_are_noticed(name: str, tmp_path: Path) -> None:

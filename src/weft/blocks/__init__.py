@@ -6,6 +6,7 @@ from weft.blocks.attention.attend import attend, record_attention
 from weft.blocks.attention.linear import LinearAttention
 from weft.blocks.attention.multihead import MultiHeadAttention
 from weft.blocks.attention.position import ALiBi, RelativePositionBias, RotaryPosition
+from weft.blocks.attention.rotary_scaling import LinearScaling, Llama3Scaling, NTKScaling, YaRNScaling
 from weft.blocks.attention.score import AdditiveScore, CosineScore, DotScore, GeneralScore, LocationScore, ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.bag_of_words import BagOfWords
@@ -79,10 +80,13 @@ __all__ = [
     "LearnedPositionEmbedder",
     "Linear",
     "LinearAttention",
+    "LinearScaling",
+    "Llama3Scaling",
     "LocationScore",
     "MaxPooler",
     "MeanPooler",
     "MultiHeadAttention",
+    "NTKScaling",
     "OrdinalHead",
     "PatchEmbedder",
     "PositionConcatPooler",
@@ -113,6 +117,7 @@ __all__ = [
     "TransformerLayer",
     "UnitNorm",
     "UntiedHead",
+    "YaRNScaling",
     "attend",
     "attend_sequence",
     "patch_count",

@@ -28,12 +28,9 @@ Overrides = Annotated[
     list[str] | None, typer.Argument(metavar="[PATH=VALUE]...", help="Override options of the recipe.", show_default=False)
 ]
 RunFolderArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a trained run.", show_default=False)]
-Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL", help="A run folder, the folder of a pretrained model, or a name such as minilm.", show_default=False
-    ),
-]
+_MODELS = "A run folder, the folder of a pretrained model, a GGUF file, or a name: minilm, smollm2."
+RunOrModel = Annotated[Path, typer.Argument(metavar="RUN", help=_MODELS, show_default=False)]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=_MODELS, show_default=False)]
 InputLines = Annotated[
     Path | None, typer.Argument(metavar="[FILE]", help="Input, one text per line (default: standard input).", show_default=False)
 ]

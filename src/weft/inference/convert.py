@@ -119,7 +119,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
     """Write a published model as a run folder, which is used like that of a trained run and can be converted back.
 
     Args:
-        name: Folder in the Hugging Face layout, name of a packaged model (``minilm``), or name on the hub.
+        name: Folder in the Hugging Face layout, GGUF file, name of a packaged model (``minilm``), or name on the hub.
         out: The folder to write; must be new or empty.
     """
     out = Path(out)
@@ -140,7 +140,7 @@ def to_run(name: str | Path, out: str | Path) -> Path:
             write_weights(folder.model, Network(run.model, run.objectives).tensors(), codec_hashes(folder, run.run))
         finally:
             folder.close()
-        write_origin(new, published.path, published.config)
+        write_origin(new, published)
         _copy_pooling(published.path, new)
         if Encodes in run.model.provides() and "source" not in run.codec.info:
             length = max_length_of(published.path, positions(run.model) or run.codec.info.input_texts()[0].max_length)

@@ -10,6 +10,7 @@ import torch
 
 from weft.core.contracts import Decodes
 from weft.core.fields import Info
+from weft.core.gguf import find_gguf
 from weft.core.hub import PACKAGED
 from weft.data import load_codec
 from weft.evaluate import EvaluationResult
@@ -32,7 +33,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     """Open a trained run, or a pretrained model: ``weft.load("runs/demo").generate(["3 March 1999"])``.
 
     Args:
-        folder: Run folder, folder in the Hugging Face layout, or name of a packaged model.
+        folder: Run folder, folder in the Hugging Face layout, GGUF file, or name of a packaged model.
         device: Device to compute on; ``auto`` selects cuda, mps or cpu, in this order.
         changes: Assignments for reading other files in ``evaluate``: ``data.text=review``. Only options of the data other than
             its splits can be changed.
@@ -66,10 +67,12 @@ def _check_changes(changes: Sequence[str]) -> None:
 
 
 def _is_pretrained(home: RunFolder, name: str | Path) -> bool:
-    """Return whether this names a pretrained model: a folder with config.json and no recipe, or a packaged model."""
+    """Return whether this names a pretrained model: a folder with config.json and no recipe, a GGUF file, or a packaged model."""
     if home.is_run():
         return False
-    return (home.path / "config.json").is_file() if home.path.exists() else str(name) in PACKAGED
+    if not home.path.exists():
+        return str(name) in PACKAGED
+    return (home.path / "config.json").is_file() or find_gguf(home.path) is not None
 
 
 def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:

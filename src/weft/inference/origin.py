@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.core.io import read_json, write_json
+from weft.pretrained import PublishedModel
 from weft.pretrained.generation_config import GENERATION_CONFIG
 from weft.training.run_folder import FORMAT, RunFolder
 
@@ -46,7 +47,8 @@ def read_origin(folder: Path) -> PublishedFiles:
     return PublishedFiles(config, files)
 
 
-def write_origin(folder: Path, model: Path, config: dict[str, Any]) -> None:
+def write_origin(folder: Path, model: PublishedModel) -> None:
     """Write published.json: the config of a published model and its companion files."""
-    files = {name: read_json(model / name) for name in COMPANIONS if (model / name).is_file()}
-    write_json(RunFolder(folder).origin, {"format": FORMAT, "from": str(model.resolve()), "config": config, "files": files})
+    files = {name: found for name in COMPANIONS if (found := model.layout.document(name)) is not None}
+    origin = {"format": FORMAT, "from": str(model.path.resolve()), "config": model.config, "files": files}
+    write_json(RunFolder(folder).origin, origin)

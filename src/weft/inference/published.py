@@ -51,7 +51,7 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     """Open a published model with its tokenizer as a run.
 
     Args:
-        name: Folder in the Hugging Face layout, name of a packaged model, or name on the hub.
+        name: Folder in the Hugging Face layout, GGUF file, name of a packaged model, or name on the hub.
         task: Task of the model; None = the task it was published for.
         device: Device to compute on.
     """

@@ -16,6 +16,7 @@ from weft.models.zoo.bert import bert
 from weft.models.zoo.distilbert import distilbert
 from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
+from weft.models.zoo.llama import llama, llama2, llama3, mistral, qwen2, smollm2
 from weft.models.zoo.mpnet import mpnet
 from weft.models.zoo.roberta import roberta
 from weft.models.zoo.t5 import byt5, mt5, t5, t5_v1_1
@@ -43,9 +44,15 @@ __all__ = [
     "gpt",
     "gpt2",
     "gpt3",
+    "llama",
+    "llama2",
+    "llama3",
+    "mistral",
     "mpnet",
     "mt5",
+    "qwen2",
     "roberta",
+    "smollm2",
     "t5",
     "t5_v1_1",
     "transformer_base",

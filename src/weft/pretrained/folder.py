@@ -1,4 +1,4 @@
-"""The folder of a published model in the Hugging Face layout: config.json, tensors, and the structure that they describe."""
+"""Published models in any layout: their config.json, their tensors, and the structure that they describe."""
 
 from __future__ import annotations
 
@@ -8,57 +8,58 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from weft.core.contracts import Structure
 from weft.core.example import CHOICE_LABELS
 from weft.core.fields import Field, ImageField, Info, LabelField, SpanField, TagsField
+from weft.core.gguf import find_gguf
 from weft.core.hub import find_model
-from weft.core.io import read_json
 from weft.core.registry import Build, name_of, option_values
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.config import ModelConfig
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import SkipInit
+from weft.pretrained.gguf import GGUFModel
+from weft.pretrained.huggingface import HuggingFaceFolder, read_safetensor
+from weft.pretrained.layout import ModelLayout
 from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
 from weft.pretrained.sentence_layout import PooledHead, read_head
 from weft.pretrained.sums import check_sums
 from weft.recipe.tree import nearest
 
 _POOLED_HEAD = {"classifier.out.weight": "linear.weight", "classifier.out.bias": "linear.bias"}
-CONVERT = (
-    "weft loads only safetensors, because a pickle can execute code. If you trust the file, convert it with the package "
-    "transformers: transformers.{architecture}.from_pretrained(folder).save_pretrained(new_folder, safe_serialization=True), and "
-    "copy the tokenizer files"
-)
+
+
+def is_published(path: str | Path) -> bool:
+    """Whether a path is that of a published model: a folder with config.json, or a GGUF file."""
+    return (Path(path) / "config.json").is_file() or find_gguf(path) is not None
 
 
 class PublishedModel:
-    """The folder of a published model: its config.json, tensors and architecture. Weights are read only when they are needed.
+    """A published model: its config.json, tensors and architecture. Weights are read only when they are needed.
 
     Args:
-        name: A folder in the Hugging Face layout, a packaged model's name, or a name on the hub.
+        name: A folder in the Hugging Face layout, a GGUF file, a packaged model's name, or a name on the hub.
     """
 
     def __init__(self, name: str | Path):
-        self.path = find_model(name)
-        if not self.path.is_dir():
-            raise ValueError(f"{self.path} is a file; name the folder of a published model (config.json and model.safetensors)")
-        file = self.path / "config.json"
-        if not file.is_file():
-            raise ValueError(f"{self.path} is not the folder of a published model: it has no config.json")
-        config = read_json(file)
-        if not isinstance(config, dict):
-            raise ValueError(f"{file}: must be a JSON object with the model's hyperparameters, not a {type(config).__name__}")
+        path = find_model(name)
+        gguf = find_gguf(path)
+        if gguf is None and not path.is_dir():
+            raise ValueError(
+                f"{path} is a file; name the folder of a published model (config.json and model.safetensors) or a .gguf file"
+            )
+        self.layout: ModelLayout = HuggingFaceFolder(path) if gguf is None else GGUFModel(gguf)
+        self.path, config = self.layout.path, self.layout.config
         model_type = str(config.get("model_type"))
         if model_type not in FAMILIES:
             known = ", ".join(FAMILIES)
-            raise ValueError(f"{file}: unknown model_type {model_type!r}{nearest(model_type, FAMILIES)} (supported: {known})")
+            where, near = self.path / "config.json", nearest(model_type, FAMILIES)
+            raise ValueError(f"{where}: unknown model_type {model_type!r}{near} (supported: {known})")
         self.family: Family = FAMILIES[model_type]
         self.config: ModelConfig = config_of(config)
         with self._error_context():
@@ -75,25 +76,9 @@ class PublishedModel:
     # ---------------------------------------------------------------------------------------------------------- files
 
     @cached_property
-    def tensor_files(self) -> dict[str, Path]:
-        """Tensor name in the file -> the file that holds it."""
-        index, single = self.path / "model.safetensors.index.json", self.path / "model.safetensors"
-        if index.is_file():
-            return _shards(index)
-        if not single.is_file():
-            pickles = [p.name for ending in ("*.bin", "*.pt", "*.pth", "*.ckpt") for p in sorted(self.path.glob(ending))]
-            if pickles:
-                architecture = (self.config.get("architectures") or ["AutoModel"])[0]  # another class would drop the head
-                advice = CONVERT.format(architecture=architecture)
-                raise ValueError(f"{self.path} has its weights as a pickle only ({', '.join(pickles)}). {advice}")
-            raise ValueError(f"{self.path} has no model.safetensors")
-        with _open(single) as file:
-            return dict.fromkeys(file.keys(), single)
-
-    @cached_property
     def tensor_names(self) -> list[str]:
         """The names of the weights in the file, without buffers."""
-        return [name for name in sorted(self.tensor_files) if not _matches(name, self.family.ignored)]
+        return [name for name in sorted(self.layout.names) if not _matches(name, self.family.ignored)]
 
     @cached_property
     def full_names(self) -> dict[str, str]:
@@ -107,27 +92,18 @@ class PublishedModel:
     @cached_property
     def bare(self) -> bool:
         """Whether the names lack the prefix that models with a head have."""
-        return not any(name.startswith(self.family.prefix) for name in self.tensor_files)
+        return not any(name.startswith(self.family.prefix) for name in self.layout.names)
 
     def read(self, names: Sequence[str]) -> dict[str, Tensor]:
         """Some weights in float32 by their names in the file; ``names`` may also be full names. A masked-LM bias comes with its
         other name."""
-        both = [*names, *(_decoder_bias(name) for name in names if _decoder_bias(name) in self.tensor_files)]
-        found = dict.fromkeys(self.full_names.get(name, name) for name in both)
-        return {name: _read(name, self.tensor_files[name]) for name in found}
+        both = [*names, *(_decoder_bias(name) for name in names if _decoder_bias(name) in self.layout.names)]
+        return self.layout.read(list(dict.fromkeys(self.full_names.get(name, name) for name in both)))
 
     def tensors(self) -> dict[str, Tensor]:
-        """All weights in float32 by their full names, copied out of the memory-mapped files."""
-        found: dict[str, Tensor] = {}
-        for path in sorted(set(self.tensor_files.values())):
-            with _open(path) as file:
-                available = set(file.keys())
-            for full, name in self.full_names.items():
-                if self.tensor_files[name] == path:
-                    if name not in available:
-                        raise ValueError(f"{path} has no tensor {name}, although the index assigns it to this file")
-                    found[full] = _read(name, path)
-        return found
+        """All weights in float32 by their full names."""
+        found = self.layout.read(list(self.full_names.values()))
+        return {full: found[name] for full, name in self.full_names.items()}
 
     # ------------------------------------------------------------------------------------------------------ structure
 
@@ -196,7 +172,9 @@ class PublishedModel:
         found = to_ours(self._without_copies(tensors, structure), self.family.rules(structure))
         found = replace(found, unknown=[*found.unknown, *duplicates])
         if self.pooled_head is not None and name_of(structure) == "classifier":
-            found.tensors.update({name: _read(theirs, self.pooled_head.weights) for name, theirs in _POOLED_HEAD.items()})
+            found.tensors.update(
+                {name: read_safetensor(theirs, self.pooled_head.weights) for name, theirs in _POOLED_HEAD.items()}
+            )
         embeddings, size = found.tensors.get("embedder.parts.0.weight"), self.config.get("vocab_size")
         if embeddings is not None and size is not None and len(embeddings) != size:
             raise ValueError(
@@ -277,21 +255,6 @@ class PublishedModel:
         return {main: embeddings} | {name: tensor for name, tensor in tensors.items() if name not in copies}
 
 
-def _shards(index: Path) -> dict[str, Path]:
-    """Tensor name -> file, from the index of a sharded model."""
-    content = read_json(index)
-    shards = content.get("weight_map") if isinstance(content, dict) else None
-    if not isinstance(shards, dict):
-        raise ValueError(f"{index}: must be a JSON object whose weight_map assigns a file to each tensor")
-    for name, file in shards.items():
-        if not isinstance(file, str) or Path(file).name != file:
-            raise ValueError(f"{index}: weight_map has {file!r} for {name}; only file names in the same folder are allowed")
-    files = {name: index.parent / file for name, file in shards.items()}
-    if missing := sorted({path.name for path in files.values() if not path.is_file()}):
-        raise ValueError(f"{index} names {', '.join(missing)}, which the folder does not have")
-    return files
-
-
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -303,20 +266,3 @@ def _decoder_bias(bias: str) -> str:
 def _current_name(name: str) -> str:
     """The current name of a tensor: the first releases called the weight and bias of a layer norm gamma and beta."""
     return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _open(path: Path) -> Any:
-    try:
-        return safe_open(str(path), framework="pt")
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{path} is not a valid safetensors file, or it is truncated: {error}") from None
-
-
-def _read(name: str, path: Path) -> Tensor:
-    """Read one tensor. The file is opened for each one: the pages of a memory-mapped file stay in memory until it is closed."""
-    with _open(path) as file:
-        try:
-            tensor = file.get_tensor(name)
-        except (SafetensorError, RuntimeError) as error:
-            raise ValueError(f"{path}: cannot read {name}: {error}") from None
-        return tensor.to(torch.float32 if tensor.is_floating_point() else tensor.dtype, copy=True)

@@ -15,7 +15,7 @@ from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.tensor_names import shorten, their_name
 from weft.pretrained.folder import PublishedModel
 from weft.pretrained.load_weights import LoadReport
-from weft.pretrained.saving import Origin, copy_companion_files, write_folder
+from weft.pretrained.saving import Origin, write_folder
 from weft.pretrained.sums import write_sums
 
 
@@ -62,7 +62,7 @@ class PretrainedModel:
         origin = Origin(published.config, published.bare, published.read(self.report.unused))
         with complete_folder(Path(folder)) as new:
             write_folder(self.model, self.structure, new, model_type=published.family.model_type, origin=origin)
-            copy_companion_files(published.path, new)
+            published.layout.write_companions(new)
             write_sums(new)
         return Path(folder)
 
@@ -71,7 +71,7 @@ def load(name: str | Path, *, task: str | None = None, side: int | None = None) 
     """Load a published model: ``weft.pretrained.load("minilm")``.
 
     Args:
-        name: A folder in the Hugging Face layout, a packaged model's name, or a name on the hub.
+        name: A folder in the Hugging Face layout, a GGUF file, a packaged model's name, or a name on the hub.
         task: The task; None = the one it was published for. A head may be newly initialized only for another task.
         side: Height and width of the images in pixels; None = as published. Position embeddings are interpolated to another size.
     """

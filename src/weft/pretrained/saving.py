@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from weft.blocks import InterpolatedPositionEmbedder, LearnedPositionEmbedder, PatchEmbedder
 from weft.core.contracts import Structure
-from weft.core.files import check_free, complete_folder, copy_file
+from weft.core.files import check_free, complete_folder
 from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
 from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
@@ -26,8 +26,6 @@ from weft.pretrained.sums import write_sums
 _HEAD = "classifier.out."
 FILE_KEYS = ("dtype", "torch_dtype", "transformers_version", "_name_or_path")
 """Keys of config.json that describe the file, not the model."""
-COMPANION_FILES = ("*.json", "*.txt", "*.model", "[0-9]_*/*.json", "[0-9]_*/*.safetensors")
-"""Other files of a published model: tokenizer, generation configuration, modules of sentence-transformers."""
 
 
 def save(
@@ -219,15 +217,6 @@ def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:
 def label_config(names: Sequence[str]) -> dict[str, Any]:
     """``id2label`` and ``label2id`` of config.json."""
     return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
-
-
-def copy_companion_files(source: Path, target: Path) -> None:
-    """Copy the files of a published model other than its config and weights."""
-    for file in (file for pattern in COMPANION_FILES for file in source.glob(pattern)):
-        path = file.relative_to(source)
-        written = (target / path).is_file() and path.parent != Path()  # modules of sentence-transformers
-        if str(path) != "config.json" and not path.name.endswith(".index.json") and not written:
-            copy_file(file, target / path)
 
 
 def _refuse_oblong_images(model: nn.Module) -> None:

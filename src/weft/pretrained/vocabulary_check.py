@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from weft.core.contracts import Embedder, Structure, Tokenizer
 from weft.core.fields import TextField
 from weft.core.hub import name_of_model
 from weft.core.registry import name_of
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
-from weft.pretrained.folder import PublishedModel
+from weft.pretrained.folder import PublishedModel, is_published
 
 _MIN_EQUAL = 0.5
 """Minimum fraction of equal tokens: users replace unused tokens of a vocabulary by their own."""
@@ -25,7 +24,7 @@ def check_vocabulary(model: Structure, tokenizers: Mapping[str, Tokenizer]) -> N
         model: The structure; its own ``weights`` are checked, not those of inner structures.
         tokenizers: The tokenizers of the data by vocabulary, before they are trained.
     """
-    if model.weights is None or not (Path(model.weights) / "config.json").is_file():  # a run may have the same vocabulary
+    if model.weights is None or not is_published(model.weights):  # a run may have the same vocabulary
         return
     published, name = PublishedModel(model.weights), name_of_model(model.weights)
     for space in dict.fromkeys(part.space for part in model.modules() if isinstance(part, Embedder)):

@@ -12,7 +12,7 @@ from weft.core.contracts import Pooler, Structure
 from weft.core.options import Model
 from weft.core.registry import Build, composition, is_composition, name_of, option_values
 from weft.models.zoo.family import Task
-from weft.pretrained.folder import PublishedModel
+from weft.pretrained.folder import PublishedModel, is_published
 from weft.pretrained.load_weights import LoadReport, load_tensors
 
 
@@ -23,7 +23,8 @@ def pretrained(*, from_: Model, task: Task | None = None, pooler: Build[Pooler] 
     The architecture follows its config.json. Heads that the task needs and the file lacks are newly initialized.
 
     Args:
-        from_: A folder in the Hugging Face layout, a packaged model (minilm), or a name on the hub (owner/model@revision).
+        from_: A folder in the Hugging Face layout, a GGUF file, a packaged model (minilm, smollm2), or a name on the hub
+            (owner/model@revision).
         task: The task, and so the head: encode, masked-lm, next-sentence, replaced-token, classification, token-classification,
             multiple-choice, question-answering, generation; None = the task it was published for.
         pooler: Pools the hidden states into one vector; None = as published.
@@ -63,7 +64,7 @@ def _resolved(structure: Build[Structure]) -> Build[Structure]:
 
 
 def _initialize(model: nn.Module, structure: Build[Structure], folder: Path) -> LoadReport:
-    if not (folder / "config.json").is_file() and (folder / "model.safetensors").is_file():  # the folder of a run
+    if not is_published(folder) and (folder / "model.safetensors").is_file():  # the folder of a run
         from weft.learning import read_weights
 
         return load_tensors(model, read_weights(folder / "model.safetensors"), folder)

@@ -22,7 +22,15 @@ NAMES = {
     "dim": [2, 6, 40],
     "dropout": [0.0, 0.125, 0.5],
 }
-NEEDED = {"pad_token_id": 1, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 33}
+NEEDED = {
+    "rope_theta": 100.0,
+    "rope_parameters": None,
+    "rope_scaling": None,
+    "layer_types": None,
+    "pad_token_id": 1,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 33,
+}
 """Keys whose random values must fit to others."""
 
 

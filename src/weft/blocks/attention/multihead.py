@@ -32,7 +32,8 @@ class MultiHeadAttention(Attention):
             multi-query attention; None = heads.
         tied: Projections with the same weights: of queries and keys, or of queries, keys and values.
         score: Alignment score between a query and a key of a head.
-        bias: Whether the query, key, value and output projections have a bias.
+        bias: Whether the query, key and value projections have a bias.
+        out_bias: Whether the output projection has a bias; None = as bias.
         dropout: Dropout probability of the attention weights.
 
     Example:
@@ -54,6 +55,7 @@ class MultiHeadAttention(Attention):
         tied: Literal["none", "query-key", "query-key-value"] = "none",
         score: Build[Score] = ScaledDotScore,
         bias: bool = True,
+        out_bias: bool | None = None,
         dropout: Dropout = 0.0,
     ):
         memory = dim if memory is None else memory
@@ -73,7 +75,7 @@ class MultiHeadAttention(Attention):
         self.query = Linear(dim, heads * head_dim, bias)
         self.key = Linear(memory, kv_heads * head_dim, bias) if tied == "none" else None
         self.value = Linear(memory, kv_heads * head_dim, bias) if tied != "query-key-value" else None
-        self.out = Linear(heads * head_dim, dim, bias)
+        self.out = Linear(heads * head_dim, dim, bias if out_bias is None else out_bias)
         self.score = score(head_dim, head_dim)
 
     def project(self, memory: Seq, position: Position | None = None) -> KV:

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from weft.blocks.embedding.position import angles
-from weft.core.contracts import Position
-from weft.core.options import Count, Heads, Positive
-from weft.core.registry import block
+from weft.blocks.embedding.position import frequencies
+from weft.core.contracts import Position, RotaryScaling
+from weft.core.options import Count, Fraction, Heads, Positive
+from weft.core.registry import Build, block
 from weft.core.seq import KV
 
 
@@ -28,6 +28,8 @@ class RotaryPosition(Position):
 
     Args:
         base: Base of the geometric sequence of frequencies.
+        fraction: Fraction of the features of a head that are rotated, the first ones; then K is their number.
+        scaling: Scaling of the frequencies for longer contexts than those of training; None = none.
 
     Example:
         >>> import torch
@@ -35,16 +37,23 @@ class RotaryPosition(Position):
         True
     """
 
-    def __init__(self, dim: int, *, base: Positive = 10_000.0):
+    def __init__(
+        self, dim: int, *, base: Positive = 10_000.0, fraction: Fraction = 1.0, scaling: Build[RotaryScaling] | None = None
+    ):
         super().__init__(dim)
-        self.base = base
+        self.base, self.fraction = base, fraction
+        self.scaling = None if scaling is None else scaling()
 
     def rotate(self, x_BHTK: Tensor, position_BT: Tensor) -> Tensor:
-        half = x_BHTK.shape[-1] // 2
-        angle_B1Tk = angles(position_BT, half, self.base).unsqueeze(1)
-        cos, sin = angle_B1Tk.cos().to(x_BHTK.dtype), angle_B1Tk.sin().to(x_BHTK.dtype)
-        if x_BHTK.shape[-1] % 2:
-            return torch.cat([self._rotate_even(x_BHTK[..., :-1], cos, sin), x_BHTK[..., -1:]], -1)
+        size = x_BHTK.shape[-1]
+        half = int(size * self.fraction) // 2
+        frequency_k, amplitude = frequencies(half, self.base, x_BHTK.device), 1.0
+        if self.scaling is not None:
+            frequency_k, amplitude = self.scaling.scale(frequency_k, self.base), self.scaling.amplitude
+        angle_B1Tk = (position_BT[..., None] * frequency_k).unsqueeze(1)
+        cos, sin = ((amplitude * part).to(x_BHTK.dtype) for part in (angle_B1Tk.cos(), angle_B1Tk.sin()))
+        if 2 * half < size:
+            return torch.cat([self._rotate_even(x_BHTK[..., : 2 * half], cos, sin), x_BHTK[..., 2 * half :]], -1)
         return self._rotate_even(x_BHTK, cos, sin)
 
     def _rotate_even(self, x_BHTK: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -16,8 +16,12 @@ from weft.core.seq import Seq
 
 def angles(position: Tensor, size: int, base: float) -> Tensor:
     """position / base^(i / size) for i = 0 .. size - 1, in float32 for models of any precision."""
-    frequency = base ** -(torch.arange(size, device=position.device, dtype=torch.float32) / max(size, 1))
-    return position[..., None] * frequency
+    return position[..., None] * frequencies(size, base, position.device)
+
+
+def frequencies(size: int, base: float, device: torch.device) -> Tensor:
+    """base^(-i / size) for i = 0 .. size - 1, in float32."""
+    return base ** -(torch.arange(size, device=device, dtype=torch.float32) / max(size, 1))
 
 
 @block("sinusoidal")

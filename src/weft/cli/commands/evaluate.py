@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import message, print_json, print_json_line, print_result
-from weft.cli.options import Json, RunFolderArgument, command
+from weft.cli.options import Json, RunOrModel, command
 from weft.cli.runs import load_for_files
 from weft.core.printable import printable_line
 
@@ -141,7 +141,7 @@ def _evaluate_similarity(model: Path, arguments: list[str], as_json: bool) -> No
 
 @command
 def errors(
-    run: RunFolderArgument,
+    run: RunOrModel,
     files: Files = None,
     split: Split = None,
     max_examples: Annotated[int, typer.Option(help="Number of examples to show.", min=1)] = 20,

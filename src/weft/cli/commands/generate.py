@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli.console import batch_size, message, print_json_line, print_line, read_lines, stream
-from weft.cli.options import InputLines, Json, RunFolderArgument, SearchOptions, command
+from weft.cli.options import InputLines, Json, RunOrModel, SearchOptions, command
 from weft.cli.runs import capabilities, commands_for
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @command
 def generate(
-    run: RunFolderArgument,
+    run: RunOrModel,
     search: SearchOptions,
     file: InputLines = None,
     n_best: Annotated[int, typer.Option(help="Hypotheses per line, each with its score.", min=1, max=1000)] = 1,
     as_json: Json = False,
 ) -> None:
-    """Generate text with a trained run: one output per input line, in order.
+    """Generate text with a trained run or a pretrained model: one output per input line, in order.
 
     A language model continues each line; an encoder-decoder encodes it.
     """

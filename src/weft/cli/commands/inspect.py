@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from weft.cli.console import print_result
-from weft.cli.options import RunFolderArgument, command
+from weft.cli.options import RunOrModel, command
 
 Texts = Annotated[
     list[str], typer.Option("--input", metavar="TEXT", help="Input text, or the file of an image; may be repeated.")
@@ -47,7 +47,7 @@ Patch = Annotated[
 
 @command
 def inspect(
-    run: RunFolderArgument,
+    run: RunOrModel,
     texts: Texts,
     out: Out = Path("inspect.html"),
     method: Method = None,

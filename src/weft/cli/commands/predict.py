@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import FAILURE, batch_size, message, print_json_line, print_line, read_lines, stream
-from weft.cli.options import Json, RunFolderArgument, command
+from weft.cli.options import Json, RunOrModel, command
 from weft.cli.runs import PREDICTORS, capabilities, commands_for, load_for_files
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ Out = Annotated[
 
 @command
 def predict(
-    run: RunFolderArgument,
+    run: RunOrModel,
     arguments: Input = None,
     input_format: Format = InputFormat.AUTO,
     out: Out = None,

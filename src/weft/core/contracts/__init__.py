@@ -58,6 +58,7 @@ from weft.core.contracts.parts import (
     Pooler,
     Position,
     Residual,
+    RotaryScaling,
     Score,
     Transform,
 )
@@ -120,6 +121,7 @@ __all__ = [
     "ProgressCallback",
     "Reconstructs",
     "Residual",
+    "RotaryScaling",
     "Schedule",
     "Score",
     "ScoresChoices",

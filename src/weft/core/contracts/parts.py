@@ -132,6 +132,18 @@ class Position(nn.Module, ABC):
 
 
 @slot
+class RotaryScaling(ABC):
+    """How the frequencies of a rotary position embedding change, for longer contexts than those of its training."""
+
+    amplitude: float = 1.0
+    """Factor of rotated queries and keys."""
+
+    @abstractmethod
+    def scale(self, frequency_k: Tensor, base: float) -> Tensor:
+        """The scaled frequencies, of ``frequency_k`` = base^(-i / k) for i = 0 .. k - 1."""
+
+
+@slot
 class Score(nn.Module, ABC):
     """Alignment score between queries of size ``dim`` and keys of size ``memory``.
 

@@ -11,11 +11,13 @@ import tokenizers
 from tokenizers import decoders, normalizers
 
 from weft.core.fields import Frame, Special
+from weft.core.gguf import SUFFIX, find_gguf, read_gguf
 from weft.core.hub import find_model
 from weft.core.io import MAX_VOCABULARY_BYTES, read_bytes, read_json
 from weft.core.options import Model
 from weft.core.registry import block
 from weft.data.tokenizers.byte import readable, to_bytes
+from weft.data.tokenizers.gguf_tokenizer import from_metadata, tokenizer_config
 from weft.data.tokenizers.sentencepiece import from_pieces, read_pieces
 from weft.data.tokenizers.tokenizer_json import library_errors, open_tokenizer
 from weft.data.tokenizers.vocabulary import UNKNOWN, VocabularyTokenizer, read_vocabulary
@@ -120,9 +122,10 @@ class PretrainedTokenizer(VocabularyTokenizer):
     text ("[MASK]") is encoded as the special id. Special ids are found by their names: see ``special``.
 
     Args:
-        from_: A pretrained model (a folder, minilm, or a name on the hub), or a run folder; or a tokenizer.json of the library
-            ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT or GPT-2 with its merges.txt beside it, or a SentencePiece
-            file (spiece.model) with config.json and tokenizer_config.json beside it. ByT5 has a tokenizer_config.json only.
+        from_: A pretrained model (a folder, a GGUF file, minilm, or a name on the hub), or a run folder; or a tokenizer.json of
+            the library ``tokenizers``, a vocab.txt of BERT, a vocab.json of GPT or GPT-2 with its merges.txt beside it, or a
+            SentencePiece file (spiece.model) with config.json and tokenizer_config.json beside it. ByT5 has a
+            tokenizer_config.json only.
         lowercase: For a vocab.txt, whether to lower-case texts and remove accents; None = as in its tokenizer_config.json, else
             if no subword has an upper-case letter. For the spiece.model of ALBERT, whether to lower-case; None = as in its
             tokenizer_config.json. Other files define it themselves.
@@ -187,6 +190,8 @@ class PretrainedTokenizer(VocabularyTokenizer):
 
     def _open(self) -> None:
         file = self._find()
+        if file.suffix.lower() == SUFFIX:
+            return self._open_gguf(file)
         self._start = read_decoder_start(file)
         if file.suffix == ".json" and self._lowercase is not None:
             raise ValueError(f"{file}: a tokenizer.json defines lower-casing itself; remove the option lowercase")
@@ -228,10 +233,22 @@ class PretrainedTokenizer(VocabularyTokenizer):
         except Exception as error:  # the library raises nothing narrower
             raise ValueError(f"{file}: {error}") from None
 
+    def _open_gguf(self, file: Path) -> None:
+        if self._lowercase is not None:
+            raise ValueError(f"{file}: a GGUF file defines lower-casing itself; remove the option lowercase")
+        metadata = read_gguf(file).metadata
+        try:
+            with library_errors():
+                self.adopt(from_metadata(metadata), special_names(tokenizer_config(metadata)))
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(f"{file}: {error}") from None
+
     def _find(self) -> Path:
         path = find_model(self.from_)
         if not path.is_dir():
             return path
+        if (gguf := find_gguf(path)) is not None:
+            return gguf
         found = next((path / name for name in FILES if (path / name).is_file()), None)
         config = path / "tokenizer_config.json"
         if found is None and config.is_file() and read_tokenizer_config(config).get("tokenizer_class") == BYTE_CLASS:

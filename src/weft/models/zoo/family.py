@@ -14,6 +14,7 @@ from weft.core.fields import ImageField, TextField
 from weft.core.registry import Build, name_of
 from weft.models.zoo.config import REQUIRED, ModelConfig, text_field
 from weft.models.zoo.config_table import Computed, Row, config_of_structure, structure_of
+from weft.models.zoo.gguf_names import GGUFNames
 from weft.models.zoo.option_paths import has_option, option_at
 from weft.models.zoo.tensor_names import Rule
 
@@ -54,6 +55,7 @@ class Family:
         ignored: Patterns of their tensor names that are buffers or constants, not weights.
         field: config.json -> the input field.
         data_config: our tensors -> the keys of config.json that the data determines: for text, the vocabulary size.
+        gguf: How its models are stored in GGUF files; None = they are not supported.
         with_positions: For image models: (structure, position embedder) -> the structure with that position embedder.
     """
 
@@ -70,6 +72,7 @@ class Family:
     ignored: Sequence[str] = ()
     field: Callable[[ModelConfig], TextField | ImageField] = text_field
     data_config: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size
+    gguf: GGUFNames | None = None
     with_positions: Callable[[Build[Structure], Build[Embedder]], Build[Structure]] | None = None
 
     @cached_property

@@ -1,4 +1,8 @@
-"""Options of a structure by their paths, such as ``encoder.layer.mixer.heads``."""
+"""Options of a structure by their paths, such as ``encoder.layer.mixer.heads``.
+
+Where a part is a list, the next step is an index; or the name of an option that all parts have: they are read from the first one,
+and set in all.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,11 @@ from weft.core.registry import base_of, option_values
 def option_at(factory: Any, path: str) -> Any:
     """The option at a path of nested factories, defaults included: ``option_at(factory, "encoder.layer.mixer.heads")``."""
     for step in path.split("."):
-        factory = factory[int(step)] if isinstance(factory, list | tuple) else option_values(factory)[step]
+        if isinstance(factory, list | tuple):
+            factory = factory[int(step) if step.isdecimal() else 0]
+            if step.isdecimal():
+                continue
+        factory = option_values(factory)[step]
     return factory
 
 
@@ -19,7 +27,9 @@ def has_option(factory: Any, path: str) -> bool:
     """Whether nested factories have an option at a path; a part that is None has none."""
     step, _, rest = path.partition(".")
     if isinstance(factory, list | tuple):
-        if not (step.isdecimal() and int(step) < len(factory)):
+        if not step.isdecimal():
+            return bool(factory) and all(has_option(part, path) for part in factory)
+        if int(step) >= len(factory):
             return False
         found = factory[int(step)]
     else:
@@ -39,6 +49,8 @@ def with_options(factory: Any, **changes: Any) -> Any:
 def with_option_at(factory: Any, path: str, value: Any) -> Any:
     """Nested factories with the option at a path replaced."""
     step, _, rest = path.partition(".")
+    if isinstance(factory, list | tuple) and not step.isdecimal():
+        return [with_option_at(part, path, value) for part in factory]
     if isinstance(factory, list | tuple):
         return [with_option_at(part, rest, value) if i == int(step) else part for i, part in enumerate(factory)]
     return with_options(factory, **{step: with_option_at(option_values(factory)[step], rest, value) if rest else value})

@@ -101,6 +101,12 @@ def their_name(name: str, known: Sequence[Rule]) -> str:
     return name
 
 
+def renamed(name: str, patterns: Mapping[str, str]) -> str | None:
+    """The name that replaces one, by the first pattern that matches it; None where none does."""
+    found = ((new, parts) for old, new in patterns.items() if (parts := _match(old, name)) is not None)
+    return next((_fill(new, parts) for new, parts in found), None)
+
+
 def shorten(names: list[str], limit: int = 6) -> str:
     """The first names, and the number of the others."""
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
