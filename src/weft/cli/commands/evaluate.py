@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import message, print_json, print_json_line, print_result
-from weft.cli.options import Json, RunFolderArgument, command
+from weft.cli.options import Json, RunFolderArgument, Source, command
 from weft.cli.runs import load_for_files
 from weft.core.printable import printable_line
 
@@ -44,6 +44,7 @@ def evaluate(
     run: RunOrEncoder,
     files: Files = None,
     split: Split = None,
+    source: Source = None,
     similarity: Similarity = False,
     oracle: Annotated[
         list[str] | None,
@@ -78,7 +79,7 @@ def evaluate(
     from weft.training.display import show_intervals
     from weft.training.run_folder import FORMAT
 
-    trained, data_files = load_for_files(run, files)
+    trained, data_files = load_for_files(run, files, source)
     generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
     result = trained.evaluate(_data(split, data_files))
     result.remarks += [f"warning: {warning}" for warning in warnings]
@@ -86,7 +87,8 @@ def evaluate(
     metric_values = {**result.metric_values, **generated}
     if not data_files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
-        write_json(run / f"metrics-{result.split}.json", finite(document))
+        of = f"{source}-" if source else ""
+        write_json(run / f"metrics-{of}{result.split}.json", finite(document))
         if problem := plot_classification(trained, result, run):
             message(problem)
     report = class_report(result, trained.codec.info)
@@ -154,11 +156,12 @@ def errors(
     run: RunFolderArgument,
     files: Files = None,
     split: Split = None,
+    source: Source = None,
     max_examples: Annotated[int, typer.Option(help="Number of examples to show.", min=1)] = 20,
     as_json: Json = False,
 ) -> None:
     """Show the examples with the largest loss, with prediction and reference."""
-    trained, data_files = load_for_files(run, files)
+    trained, data_files = load_for_files(run, files, source)
     for error in trained.errors(_data(split, data_files), max_examples):
         if as_json:
             print_json_line(vars(error))
