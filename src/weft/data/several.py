@@ -29,8 +29,8 @@ def shared_tokenizers(sources: Mapping[str, Data]) -> dict[str, Tokenizer]:
             if other.spec() != tokenizer.spec():
                 raise ValueError(
                     f"the sources {first!r} and {name!r} share the id space {space!r}, but their tokenizers differ "
-                    f"({_difference(other.spec(), tokenizer.spec())}); use the same in both, with a reference such as "
-                    f"tokenizer: ${{data.{first}.tokenizer}}"
+                    f"({_difference(other.spec(), tokenizer.spec())}); use the same in both: tokenizer: ${{...}} refers to "
+                    "another in the recipe"
                 )
     return {space: tokenizer for space, (_, tokenizer) in found.items()}
 
@@ -46,14 +46,14 @@ def _difference(one: object, other: object) -> str:
     return "their options"
 
 
-def merge(infos: Mapping[str, Info], same_fields: bool = False) -> Info:
+def merge(infos: Mapping[str, Info], same_fields: str = "") -> Info:
     """Return the fields of several sources as those of one, on which a structure is built.
 
     Fields of one name must agree, except for the upper bounds of text lengths: the largest holds.
 
     Args:
         infos: The declaration of each source, by name.
-        same_fields: Whether all sources must have the same fields, as in a mixture.
+        same_fields: Who needs the same fields in all sources, for the message; "" = nobody.
     """
     (first, info), *others = infos.items()
     if not others:
@@ -62,12 +62,12 @@ def merge(infos: Mapping[str, Info], same_fields: bool = False) -> Info:
     for name, other in others:
         if same_fields and set(other.fields) != set(info.fields):
             raise ValueError(
-                f"the sources of a mixture must have the same fields, but {first!r} has {_list(info.fields)} and {name!r} has "
-                f"{_list(other.fields)}; wrap a source with labels or tags in text-to-text"
+                f"{same_fields} must have the same fields, but {first!r} has {_list(info.fields)} and {name!r} has "
+                f"{_list(other.fields)}; text-to-text turns labels, tags and answers into texts"
             )
         for field in other.fields.values():
             known = fields.setdefault(field.name, field)
-            _check_same(known, field, owner.setdefault(field.name, name), name, same_fields)
+            _check_same(known, field, owner.setdefault(field.name, name), name, bool(same_fields))
             fields[field.name] = _widest(known, field)
     data = " + ".join(dict.fromkeys(info.data for info in infos.values()))
     return Info(fields, info.target, data, {name: hint for one in infos.values() for name, hint in one.hints.items()})

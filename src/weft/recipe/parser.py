@@ -88,7 +88,7 @@ class RecipeParser:
         if "one" in forms:
             return self.part(kind, node, path, default, or_null=type(None) in members)
         wanted = f"a list of {title}" if "list" in forms else f"a mapping of names to {title}"
-        wanted += ", or a mapping of names to such lists," if "lists" in forms else ""
+        wanted += " or a mapping of names to such lists" if "lists" in forms else ""
         wanted += " or null" if type(None) in members else ""
         hint = (
             f": write [{node.value}]" if "list" in forms and isinstance(node.value, str) and node.value in CATALOG[kind] else ""

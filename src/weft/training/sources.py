@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
 from weft.core.fields import Info
 from weft.core.options import OptionError
+from weft.core.registry import option_values
 from weft.data import fields_file, load_codec, save_codec
 from weft.data.several import merge, open_together, shared_tokenizers
 from weft.data.sources.mixture import check_names
 from weft.evaluate.parts import part_name
+from weft.recipe import located
 
 if TYPE_CHECKING:
     from weft.learning.phase import Phase
@@ -65,18 +67,23 @@ def source_of(phase: Phase, names: Mapping[str, Any]) -> str:
 def pairs(plan: StagePlan) -> list[tuple[str, str]]:
     """Return each source with an objective that is trained on it, in the order of the phases; then those of no phase.
 
-    A source of no phase is evaluated with the objective of its name, else with the first one. Phases with unknown names, which
-    the training loop reports, are left out.
+    A source of no phase is evaluated with the objective of its name, else with the first one. Raises RecipeError at a phase that
+    names no source; one that names no objective, which the training loop reports, is left out.
     """
     sources, objectives = factories(plan.data), factories(plan.objective)
     first = next(iter(objectives))
     if len(sources) == 1:
         return [(next(iter(sources)), name) for name in objectives]
     found: dict[tuple[str, str], None] = {}
-    for phase in getattr(plan.learning(), "phases", []):
+    for number, phase in enumerate(getattr(plan.learning(), "phases", [])):
+        try:
+            source = source_of(phase, sources)
+        except OptionError as error:
+            options = option_values(plan.learning).get("phases") or []
+            raise (located(options[number], error) if options else located(plan.learning, error, "phases")) from None
         objective = first if phase.objective is None and len(objectives) == 1 else phase.objective
-        if phase.data in sources and objective in objectives:
-            found[(phase.data, objective)] = None
+        if objective in objectives:
+            found[(source, objective)] = None
     named = {source for source, _ in found} | {""}
     found |= {(name, name if name in objectives else first): None for name in sources if name not in named}
     return list(found)
@@ -120,7 +127,7 @@ def main_source(plan: StagePlan) -> str:
 def objective_info(plan: StagePlan, name: str, infos: Mapping[str, Info]) -> Info:
     """Return the fields that an objective is built on: those of the sources that it is trained on."""
     used = {source: infos[source] for source, objective in pairs(plan) if objective == name}
-    return merge(used, same_fields=True) if used else merge(infos)
+    return merge(used, "the sources of one objective") if used else merge(infos)
 
 
 def open_corpora(

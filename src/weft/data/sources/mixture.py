@@ -94,7 +94,7 @@ class Mixture(Data):
 
     def declare(self) -> Info:
         shared_tokenizers(self.sources)
-        return merge({name: source.declare() for name, source in self.sources.items()}, same_fields=True)
+        return merge({name: source.declare() for name, source in self.sources.items()}, "the sources of a mixture")
 
     def check_files(self) -> None:
         for source in self.sources.values():
@@ -142,7 +142,7 @@ class Mixture(Data):
         if not opened:
             raise absent[0]
         if codec is None:
-            info = merge({name: corpus.codec.info for name, corpus in opened.items()}, same_fields=True)
+            info = merge({name: corpus.codec.info for name, corpus in opened.items()}, "the sources of a mixture")
             codec = Codec(info, {s: t for corpus in opened.values() for s, t in corpus.codec.tokenizers.items()})
         names = dict.fromkeys(split for corpus in opened.values() for split in corpus.splits)
         datasets = {split: self._mixed(split, opened) for split in sorted(names, key=_position)}

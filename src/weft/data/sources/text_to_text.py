@@ -32,6 +32,7 @@ class TextToText(TextSource):
     Args:
         of: The other source, such as labeled-text, sentence-pairs, tagged-text or parallel-text.
         prefix: Text before the source of each example; empty = none.
+        names: Texts that stand for classes or tags: ``{"0": negative, "1": positive}``; None = the names in the data.
 
     Example:
         >>> from functools import partial
@@ -43,7 +44,7 @@ class TextToText(TextSource):
 
     key_field, generated_field = "source", "target"
 
-    def __init__(self, *, of: Build[Data], prefix: str = ""):
+    def __init__(self, *, of: Build[Data], prefix: str = "", names: dict[str, str] | None = None):
         inner = of()
         if not isinstance(inner, TextSource):
             raise OptionError("of", f"text-to-text reads sources of text files, not {name_of(type(inner))}")
@@ -55,7 +56,7 @@ class TextToText(TextSource):
             paths["train"], paths["valid"], paths["test"], inner.tokenizer, inner.max_length, inner.hold_out, inner.on_bad_row,
             overflow, inner.encoding,
         )  # fmt: skip
-        self.of, self.prefix, self.inner = of, prefix, inner
+        self.of, self.prefix, self.names, self.inner = of, prefix, names, inner
         texts, targets = inner.text_fields(), inner.target_fields()
         self.target_name = next(iter(targets), "target" if "target" in texts else "")
         self.target_kind = targets[self.target_name].kind if targets else "text"
@@ -86,6 +87,9 @@ class TextToText(TextSource):
         target = row.cells[self.target_name]
         if self.target_kind == "span":  # the first answer is the training target
             target = target.partition("\t")[0] or UNANSWERABLE
+        elif self.names is not None and self.target_kind != "text":
+            between = " " if self.target_kind == "tags" else "\t"
+            target = between.join(self.names.get(name, name) for name in target.split(between))
         cells = {"source": self._source(row.cells), "target": target.replace("\t", ", "), _UNIT: self.inner.group_key(row.cells)}
         return row._replace(cells={**cells, **({GROUP: row.cells[GROUP]} if GROUP in row.cells else {})})
 
