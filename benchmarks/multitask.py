@@ -5,8 +5,8 @@
     python -m benchmarks.multitask --minutes 10      start no arm after 10 minutes
 
 The first table: the recipe ``multitask`` with a small model on four tasks, and on one of them with the same vocabulary, model,
-batch size and number of updates, on the first 300 validation examples of each. The second: which of five subjects a caption names,
-trained on English captions alone or together with German-English translation, evaluated on English and on German captions.
+batch size and number of updates, on the first 300 validation examples of each. The second: which of five subjects a caption
+names, trained on English captions alone or together with German-English translation, evaluated on English and German captions.
 Nothing was selected on these examples.
 """
 

@@ -28,7 +28,7 @@ class EntityF1(Metric):
     Args:
         field: Column of the gold tags.
         strict: Tagging scheme that spans must follow to count; None = lenient, tags of any scheme.
-        generated: Whether the tags are generated text: missing ones and what is no entity tag count as O, surplus ones are ignored.
+        generated: Whether the tags are generated text: missing tags and other words count as O, surplus ones are ignored.
 
     Example:
         >>> EntityF1().compute(["B-PER I-PER O"], [{"tags": "B-PER I-PER B-LOC"}])["entity_recall"]

@@ -20,6 +20,7 @@ from weft.core.text_stream import check_encoding
 from weft.data import cache, fingerprints, prepared
 from weft.data.encoding import Values
 from weft.data.holdout import HoldOut
+from weft.data.hub_rows import local_file
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
 from weft.data.sources.cursor import Cursor, CursorMark
@@ -273,7 +274,7 @@ class TextSource(Data):
         return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields, *self.classes]
 
     def _existing_files(self, name: str) -> list[list[str]]:
-        files = self.files(self.paths[name])
+        files = [[local_file(file) for file in group] for group in self.files(self.paths[name])]
         if not all(files):
             raise ValueError(f"{self.paths[name]}: the folder has no files; data.{name} needs at least one")
         for file in flatten(files):
