@@ -167,7 +167,9 @@ def fixed_batch(info: Info, objective: Objective) -> Batch:
 def accepted(combination: Combination) -> bool:
     """Run the checks of ``weft check``: build on the meta device, match structure and objective, compute a batch."""
     try:
-        build_network(combination.plan(), INFOS[combination.data], 1, "meta")  # what is refused at once need not be reported
+        build_network(
+            combination.plan(), {"": INFOS[combination.data]}, 1, "meta"
+        )  # what is refused at once need not be reported
         reported_idle(combination)
     except ValueError:
         return False
@@ -199,7 +201,7 @@ def reported_idle(combination: Combination) -> list[str]:
 def trains(combination: Combination) -> str | None:
     """None if every parameter gets a gradient, but for those that check names, and the loss on a fixed batch falls by a tenth."""
     info = INFOS[combination.data]
-    network = build_network(combination.plan(), info, 1)
+    network = build_network(combination.plan(), {"": info}, 1)
     objective = network.objectives[""]
     batch = fixed_batch(info, objective)
     parameters = network.parameters()
@@ -226,7 +228,7 @@ def raises(combination: Combination) -> bool:
     """Built with checking off: does it raise, when built or when computed?"""
     info = INFOS[combination.data]
     try:
-        network = build_network(combination.plan(), info, 1, check=False)
+        network = build_network(combination.plan(), {"": info}, 1, check=False)
         objective = network.objectives[""]
         objective(network.model, fixed_batch(info, objective), Clock())
     except Exception:

@@ -48,7 +48,7 @@ def main() -> None:
     run = Run(data=partial(Dates, train=5000), structure=structure, objective=NextToken, learning=learning)
     corpus = run.data().open()
     plan = plans(run)[0]
-    ours, theirs = (build_network(plan, corpus.codec.info, 1) for _ in range(2))
+    ours, theirs = (build_network(plan, {"": corpus.codec.info}, 1) for _ in range(2))
     feed = Feed(corpus.splits["train"], ours.objectives[""], key=(1,), budget=4000)
     batches = [b for b in (feed.batch(i) for i in range(UPDATES)) if b is not None]
     loop = TrainingLoop(

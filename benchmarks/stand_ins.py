@@ -45,8 +45,11 @@ def write_stand_ins(folder: Path) -> Path:
         "yelp/positive.txt": "".join(f"the {noun} in {city} was fine .\n" for noun in _NOUNS.values() for city in _CITIES),
         "yelp/negative.txt": "".join(f"the {noun} in {city} was dull .\n" for noun in _NOUNS.values() for city in _CITIES),
     }
+    pairs = [f"{int(a == b)}\t1\t2\ta {a} here\tthere is a {b}\n" for a in _NOUNS.values() for b in _NOUNS.values()]
+    files["mrpc/train.tsv"] = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(pairs)
+    captions = [(german, english, german.replace("Ein ", "Un ").replace(" und ", " et ")) for german, english in captions]
     for split, some in (("train", captions), ("val", captions[::4])):
-        for side, language in enumerate(("de", "en")):
+        for side, language in enumerate(("de", "en", "fr")):
             files[f"multi30k/{split}.{language}"] = "".join(pair[side] + "\n" for pair in some)
     for name, text in files.items():
         path = folder / name

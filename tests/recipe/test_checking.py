@@ -157,10 +157,10 @@ def test_the_monitored_metric_must_be_computed(read, small: str, best: str, metr
     (report,) = check(read(small, LIGHT))
     evaluation, objective = run.evaluate(), run.objective(report.info, 16)
     if refused is None:
-        evaluation.check_monitor(report.terms, objective)
+        evaluation.check_monitor(evaluation.monitor, report.terms, objective)
     else:
         with pytest.raises(ValueError, match=f"monitor is '{best}', but the evaluation returns: {refused}$"):
-            evaluation.check_monitor(report.terms, objective)
+            evaluation.check_monitor(evaluation.monitor, report.terms, objective)
 
 
 def test_a_plug_in_metric_can_be_monitored_if_it_declares_its_direction(read, small: str) -> None:
@@ -169,9 +169,9 @@ def test_a_plug_in_metric_can_be_monitored_if_it_declares_its_direction(read, sm
 
     (report,) = check(read(small, LIGHT))
     objective = NextToken(report.info, 16)
-    Evaluation(monitor="wer", metrics=[Declared]).check_monitor(report.terms, objective)
+    Evaluation(metrics=[Declared]).check_monitor("wer", report.terms, objective)
     with pytest.raises(ValueError, match=r"'texts', which does not declare .*; choose one of: loss, perplexity, wer$"):
-        Evaluation(monitor="texts", metrics=[Declared]).check_monitor(report.terms, objective)
+        Evaluation(metrics=[Declared]).check_monitor("texts", report.terms, objective)
 
 
 def test_an_ema_that_keeps_the_initial_weights_is_reported(read, small: str) -> None:

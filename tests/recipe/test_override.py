@@ -140,8 +140,11 @@ def test_an_override_changes_one_copy_of_an_alias(read, small: str) -> None:
         ("device=!!python/name:os.system", "device: cannot read '' as !!python/name:os.system; a recipe has plain values only"),
         ("data={train: 1, train: 2}", "data.train: duplicate key 'train' (first: command line)"),
         ("device.x=1", 'device: must be auto, cpu, cuda or mps, not {"type": "auto", "x": 1}'),
-        ("evaluate.metrics.0=bleu", 'evaluate.metrics: must be a list of Metric or null, not {"0": "bleu"}'),
-        ("evaluate.metrics=bleu", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
+        ("evaluate.metrics.0=bleu", 'evaluate.metrics.0: must be a list of Metric, not "bleu": write [bleu]'),
+        (
+            "evaluate.metrics=bleu",
+            'evaluate.metrics: must be a list of Metric or a mapping of names to such lists or null, not "bleu": write [bleu]',
+        ),
         (
             "structure.encoder.type=lsmt",
             "structure.encoder.type: no Encoder named 'lsmt'; did you mean 'lstm'? "

@@ -175,7 +175,10 @@ def test_wrong_values_are_located(errors_of, small: str, old: str, new: str, mes
         ("{split: 1}", "evaluate.split: must be a string, not 1: put it in quotes"),
         ("{split: true}", "evaluate.split: must be a string, not true: put it in quotes"),
         ("{split: [a]}", 'evaluate.split: must be a string, not ["a"]'),
-        ("{metrics: bleu}", 'evaluate.metrics: must be a list of Metric or null, not "bleu": write [bleu]'),
+        (
+            "{metrics: bleu}",
+            'evaluate.metrics: must be a list of Metric or a mapping of names to such lists or null, not "bleu": write [bleu]',
+        ),
         ("{metrics: []}", "evaluate.metrics: an empty list; at least one Metric is needed"),
         ("{metrics: [bleu, null]}", "evaluate.metrics.1: must be a Metric, a name or {type: name, ...}, not null"),
         (

@@ -56,7 +56,7 @@ def counted_by_torch(run: Run) -> int:
     """Both passes on the CPU with kernels that take networks apart: those of oneDNN and flash attention are not counted."""
     (plan,) = plans(run)
     info = plan.data().declare()
-    network = build_network(plan, info, 0)
+    network = build_network(plan, {"": info}, 0)
     (objective,) = network.objectives.values()
     batch = synthetic_batch(info, objective, batch_examples(info, objective, plan.learning()))
     fused = torch.backends.mkldnn.enabled

@@ -17,7 +17,7 @@ def test_parts_fit(name, monkeypatch):
     monkeypatch.delenv("WEFT_DATA", raising=False)
     plan = plans(read_run(name, files=False))[0]
     info = plan.data().declare()
-    network = build_network(plan, info, 1, "meta")
+    network = build_network(plan, {"": info}, 1, "meta")
     (objective,) = network.objectives.values()
     batch = synthetic_batch(info, objective, 64)
     loss = objective(network.model, batch.to("meta"), Clock())

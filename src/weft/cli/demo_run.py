@@ -164,7 +164,7 @@ def _show_next(folder: Path | None, commands: list[str]) -> None:
 
 def _select_examples(run: TrainedRun) -> list[dict[str, str]]:
     """Examples of the test split, each of another ``format`` where the data has that column."""
-    dataset = run.run.data().open(run.codec).splits["test"]
+    dataset = run.dataset("test")[1]
     found: dict[str, dict[str, str]] = {}
     for index in range(len(dataset)):
         raw = dataset.raw(index)

@@ -37,6 +37,10 @@ InputLines = Annotated[
 Label = Annotated[
     str | None, typer.Option(metavar="CLASS", help="Class to condition the decoder on, for class-conditional models.")
 ]
+Source = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Of a run with several sources, or with a mixture: the one to use."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
 

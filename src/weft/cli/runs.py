@@ -39,8 +39,14 @@ def read_recipe(recipe: str, overrides: list[str] | None) -> Run:
         raise
 
 
-def load_for_files(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, list[str]]:
-    """Load a run and split the arguments into overrides, which change how data is read, and data files. Returns run and files."""
+def load_for_files(run: Path, arguments: list[str] | None, source: str | None = None) -> tuple[TrainedRun, list[str]]:
+    """Load a run and split the arguments into overrides, which change how data is read, and data files. Returns run and files.
+
+    Args:
+        run: The run folder.
+        arguments: Overrides and files.
+        source: The source of the run that they belong to; None = its only one.
+    """
     from weft.core.registry import option_parameters
     from weft.inference.load import load
     from weft.training.run import Run
@@ -51,7 +57,7 @@ def load_for_files(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, 
     trained = load(run, changes=overrides)
     if overrides and not files:
         raise ValueError(f"{overrides[0]} changes how data files are read, but no file is given: name the files as well")
-    return trained, files
+    return (trained if source is None else trained.of(source)), files
 
 
 def capabilities(run: TrainedRun) -> set[str]:

@@ -82,7 +82,7 @@ def _fetch(name: str, path: Path) -> Path:
         return Path(snapshot_download(repository, revision=revision or None, local_files_only=True))
     except Exception:  # not cached; the exception differs between versions
         pass
-    if _LOCAL_ONLY.get():
+    if not downloads_allowed():
         download = f"hf download {repository}" + (f" --revision {revision}" if revision else "")
         raise ValueError(f"{known}; the model {name!r} is not downloaded, and this command uses no network; run: {download}")
     if not revision:
@@ -114,7 +114,7 @@ def _wanted_files(repository: str, revision: str) -> list[str]:
     sizes = {file.rfilename: file.size for file in found if WANTED.fullmatch(file.rfilename)}
     if unknown := [file for file, size in sizes.items() if not isinstance(size, int)]:
         raise ValueError(f"{repository}@{revision}: the Hub does not tell the size of {unknown[0]}; download the model yourself")
-    total, limit = sum(size for size in sizes.values() if size is not None), _max_gigabytes()
+    total, limit = sum(size for size in sizes.values() if size is not None), max_gigabytes()
     amount = f"{repository}@{revision}: {len(sizes)} files, {total / 1e9:.2f} GB"
     if total > limit * 1e9:
         raise ValueError(f"{amount}; at most {limit:g} GB are downloaded: set {MAX_DOWNLOAD} to a larger number of GB")
@@ -122,7 +122,13 @@ def _wanted_files(repository: str, revision: str) -> list[str]:
     return sorted(sizes)
 
 
-def _max_gigabytes() -> float:
+def downloads_allowed() -> bool:
+    """Return whether a request may be sent to the Hub (see ``no_downloads``)."""
+    return not _LOCAL_ONLY.get()
+
+
+def max_gigabytes() -> float:
+    """Return the largest number of GB that is downloaded (``WEFT_MAX_DOWNLOAD``)."""
     text = os.environ.get(MAX_DOWNLOAD, "10")
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
         raise ValueError(f"the environment variable {MAX_DOWNLOAD} is {text!r}; it must be a number of GB, such as 10")

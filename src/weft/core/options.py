@@ -11,6 +11,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
 
 from weft.core.hub import find_model
+from weft.core.hub_data import is_hub_name, parse_name
 from weft.core.io import content_hash
 
 Count = Annotated[int, Ge(1), Le(10**12)]
@@ -64,6 +65,8 @@ def _file(value: Any, info: ValidationInfo, *, folders: bool = False) -> Any:
         value, wanted = value["path"], value["sha256"]
     if not isinstance(value, str | Path) or not str(value).strip():  # an empty path would be the folder of the recipe
         raise ValueError(f"must be the path of a file, not {json.dumps(value, default=str)}")
+    if is_hub_name(value):
+        return str(parse_name(str(value)))
     if not info.context:
         return str(value)
     try:
@@ -118,7 +121,7 @@ _FILE_SCHEMA = {
 }
 File = Annotated[str, BeforeValidator(_only_file), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file that must exist. In a recipe, a path relative to the recipe's own folder, or to the folder WEFT_DATA; on the command
-line also to the working directory."""
+line also to the working directory. Or data on the Hub: ``hub:owner/dataset/split@revision``."""
 FileOrFolder = Annotated[str, BeforeValidator(_file_or_folder), WithJsonSchema(_FILE_SCHEMA), IsFile]
 """A file, or a folder with files in it."""
 

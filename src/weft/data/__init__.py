@@ -1,7 +1,7 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
 from weft.core.fields import read_image
-from weft.data.codec import load_codec, save_codec
+from weft.data.codec import fields_file, load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
 from weft.data.encoding import encode_example, encode_examples
 from weft.data.feed import EvaluationFeed, Feed, PaddingStats, evaluation_batches
@@ -11,6 +11,7 @@ from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
 from weft.data.sources.labeled_images import LabeledImages
 from weft.data.sources.labeled_text import LabeledText
+from weft.data.sources.mixture import Mixture
 from weft.data.sources.multiple_choice import MultipleChoice
 from weft.data.sources.parallel_text import ParallelText
 from weft.data.sources.plain_text import PlainText
@@ -18,6 +19,7 @@ from weft.data.sources.python_data import cache_rows
 from weft.data.sources.question_answering import QuestionAnswering
 from weft.data.sources.sentence_pairs import SentencePairs
 from weft.data.sources.tagged_text import TaggedText
+from weft.data.sources.text_to_text import TextToText
 from weft.data.tokenizers.bpe import BPE
 from weft.data.tokenizers.byte import Byte
 from weft.data.tokenizers.byte_bpe import ByteBPE
@@ -43,6 +45,7 @@ __all__ = [
     "Feed",
     "LabeledImages",
     "LabeledText",
+    "Mixture",
     "MultipleChoice",
     "PaddingStats",
     "ParallelText",
@@ -52,6 +55,7 @@ __all__ = [
     "QuestionAnswering",
     "SentencePairs",
     "TaggedText",
+    "TextToText",
     "TokenDataset",
     "Unigram",
     "WithSentinels",
@@ -61,6 +65,7 @@ __all__ = [
     "encode_example",
     "encode_examples",
     "evaluation_batches",
+    "fields_file",
     "is_lossless",
     "load_codec",
     "permute",

@@ -15,8 +15,13 @@ FORMAT = 3
 """Version of fields.json."""
 
 
-def save_codec(codec: Codec, folder: Path) -> None:
-    """Write ``fields.json``, and ``tokenizer-<space>.json`` for every id space."""
+def fields_file(source: str = "") -> str:
+    """Return the name of the file with the fields of a source: ``fields.json``, or ``fields-<source>.json`` of a named one."""
+    return f"fields-{source}.json" if source else "fields.json"
+
+
+def save_codec(codec: Codec, folder: Path, source: str = "") -> None:
+    """Write ``fields.json``, and ``tokenizer-<space>.json`` for every id space; named sources share the tokenizers."""
     folder = Path(folder)
     make_folder(folder)
     for space, tokenizer in codec.tokenizers.items():
@@ -24,12 +29,12 @@ def save_codec(codec: Codec, folder: Path) -> None:
     info = codec.info
     fields = [field.to_json() for field in info.fields.values()]
     content = {"format": FORMAT, "data": info.data, "target": info.target, "fields": fields}
-    write_text(folder / "fields.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_text(folder / fields_file(source), json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
-def load_codec(data: Data, folder: Path) -> Codec:
-    """Load the codec of a run folder; ``data`` provides the untrained tokenizers."""
-    file = Path(folder) / "fields.json"
+def load_codec(data: Data, folder: Path, source: str = "") -> Codec:
+    """Load the codec of a run folder; ``data`` provides the untrained tokenizers. ``source``: its name, if it has one."""
+    file = Path(folder) / fields_file(source)
     info = _read_info(file)
     tokenizers = data.tokenizers()
     spaces = {f.space for f in info.tokenized()}

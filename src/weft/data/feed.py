@@ -12,6 +12,7 @@ from weft.core.contracts import Dataset, Objective
 from weft.core.registry import base_of, name_of
 from weft.core.seeding import Key
 from weft.core.seeding import key as hash_of
+from weft.data.mixing import MixtureBuckets, MixtureDataset
 from weft.data.order import Buckets
 
 
@@ -74,12 +75,13 @@ class _Preparer:
             raise ValueError(f"{self.name}: cost has shape {cost.shape}, but must be ({len(self.dataset)},): one value per row")
         return cost
 
-    def prepare_batch(self, rows: Sequence[int], epoch: int) -> Batch | None:
-        stream = hash_of(self.key, epoch, "prepare", self.name)
+    def prepare_batch(self, rows: Sequence[int], epochs: Sequence[int]) -> Batch | None:
+        """Prepare rows and collate them; ``epochs``: how often each was passed before, on which its random choices depend."""
+        streams = {epoch: hash_of(self.key, epoch, "prepare", self.name) for epoch in set(epochs)}
         instances: list[Instance] = []
         kept: list[int] = []
-        for row in map(int, rows):
-            instance = self.objective.prepare(self.dataset[row], self._generators.at(stream, row), self.dataset)
+        for row, epoch in zip(rows, epochs, strict=True):
+            instance = self.objective.prepare(self.dataset[row], self._generators.at(streams[epoch], row), self.dataset)
             if instance is None:
                 self.skipped += 1
             else:
@@ -112,7 +114,7 @@ class Feed(_Preparer):
     def __init__(self, dataset: Dataset, objective: Objective, *, key: Key, budget: int, batch_size: int | None = None):
         super().__init__(dataset, objective, key, budget)
         texts = list(dataset.lengths.values())
-        self.buckets = Buckets(self.costs(), self.budget, beside=texts[0] if len(texts) > 1 else None, batch_size=batch_size)
+        self.buckets = _buckets(dataset, self.costs(), self.budget, texts[0] if len(texts) > 1 else None, batch_size)
         self._order = hash_of(key, "order")
 
     def __len__(self) -> int:
@@ -125,16 +127,30 @@ class Feed(_Preparer):
 
     def rows(self, draw: int) -> np.ndarray:
         """Return the rows of a batch, over all processes."""
-        return self.buckets.rows(self._order, self.epoch(draw), draw % len(self))
+        return self._sample(draw)[0]
+
+    def _sample(self, draw: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.buckets.sample(self._order, self.epoch(draw), draw % len(self))
 
     def batch(self, draw: int, without: frozenset[int] = frozenset(), rank: int = 0, world: int = 1) -> Batch | None:
         """Return the batch for process ``rank`` of ``world``; None if it has no rows left."""
         if not 0 <= rank < world:
             raise ValueError(f"rank must be in 0 .. {world - 1}, not {rank}")
-        rows = self.rows(draw)
+        rows, epochs = self._sample(draw)
         if without:
-            rows = rows[[int(row) not in without for row in rows]]
-        return self.prepare_batch(rows[rank::world], self.epoch(draw))
+            kept = [int(row) not in without for row in rows]
+            rows, epochs = rows[kept], epochs[kept]
+        return self.prepare_batch(rows[rank::world].tolist(), epochs[rank::world].tolist())
+
+
+def _buckets(
+    dataset: Dataset, cost: np.ndarray, budget: int, beside: np.ndarray | None, batch_size: int | None
+) -> Buckets | MixtureBuckets:
+    """Build the order of the batches of a dataset; a mixture has quotas for its sources."""
+    if isinstance(dataset, MixtureDataset) and dataset.quotas:
+        sizes = {"sizes": dataset.sizes, "quotas": dataset.quotas}
+        return MixtureBuckets(cost, budget, **sizes, beside=beside, batch_size=batch_size)
+    return Buckets(cost, budget, beside=beside, batch_size=batch_size)
 
 
 class EvaluationFeed(_Preparer):
@@ -149,7 +165,7 @@ class EvaluationFeed(_Preparer):
         start = 0
         for stop in range(1, len(order) + 1):
             if stop == len(order) or (stop - start + 1) * int(cost[order[stop]]) > self.budget:
-                batch = self.prepare_batch(order[start:stop].tolist(), -1)
+                batch = self.prepare_batch(order[start:stop].tolist(), [-1] * (stop - start))
                 start = stop
                 if batch is not None:
                     yield batch

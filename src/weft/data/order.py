@@ -18,8 +18,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _ROUNDS = 6
-_MIN_BATCHES, _MAX_PARTS = 8, 16  # a bucket of rows with two texts is divided into parts of at least 8 batches each
-_MIN_COST = 8  # minimum cost of a row: else a batch could have a thousand one-word rows
+MIN_BATCHES, MAX_PARTS = 8, 16  # a bucket of rows with two texts is divided into parts of at least 8 batches each
+MIN_COST = 8  # minimum cost of a row: else a batch could have a thousand one-word rows
 
 
 def mix(x: np.ndarray, key: int) -> np.ndarray:
@@ -59,6 +59,14 @@ def permute(i: np.ndarray, n: int, key: int) -> np.ndarray:
         x[todo] = left * a + right
         todo = todo[x[todo] >= n]
     return x.astype(np.int64)
+
+
+def bucket_widths(longest: int, growth: float = 1.08) -> list[int]:
+    """Return the maximum costs of buckets: 1 and more, each about ``growth`` times the one before, up to ``longest``."""
+    widths = [1]
+    while widths[-1] < longest:
+        widths.append(max(widths[-1] + 1, int(widths[-1] * growth)))
+    return widths
 
 
 class Buckets:
@@ -103,10 +111,8 @@ class Buckets:
         small = np.uint32 if cost.size <= 1 << 32 else np.int64
         self.order = np.argsort(cost, kind="stable").astype(small)
         ranked = cost[self.order]
-        edges = [1]
-        while edges[-1] < int(ranked[-1]):
-            edges.append(max(edges[-1] + 1, int(edges[-1] * growth)))
-        min_cost = min(_MIN_COST, int(ranked[-1]))
+        edges = bucket_widths(int(ranked[-1]), growth)
+        min_cost = min(MIN_COST, int(ranked[-1]))
         cuts = [0]
         for cut in np.searchsorted(ranked, edges, side="right").tolist():
             rows = cut - cuts[-1]
@@ -139,7 +145,7 @@ class Buckets:
             inside = self.order[start:stop]
             self.order[start:stop] = inside[np.argsort(beside[inside], kind="stable")]
             batches = (stop - start) // (batch_size or max(1, budget // max(1, min_cost, int(ranked[stop - 1]))))
-            parts = min(max(1, int(batches) // _MIN_BATCHES), _MAX_PARTS)
+            parts = min(max(1, int(batches) // MIN_BATCHES), MAX_PARTS)
             inner = np.arange(1, parts + 1) * (stop - start) // parts
             if batch_size:
                 inner[:-1] -= inner[:-1] % batch_size
@@ -161,3 +167,8 @@ class Buckets:
         inside = np.arange(nth * size // batches, (nth + 1) * size // batches)
         moved = permute(inside, size, key(seed, epoch, "row", bucket))
         return self.order[int(self.start[bucket]) + moved].astype(np.int64)
+
+    def sample(self, seed: int, epoch: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows of a batch, and how often each was passed before: once in each epoch."""
+        rows = self.rows(seed, epoch, index)
+        return rows, np.full(len(rows), epoch)

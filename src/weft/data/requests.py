@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from weft.core.contracts import Codec, ModelsLanguage, Objective, Structure
 from weft.core.fields import Field, Info, InvalidCell, TextField
 from weft.core.fields.base import join_cell, text_of
+from weft.core.hub_data import is_hub_name
 from weft.core.io import list_files
 from weft.core.text_stream import data_suffix
 from weft.data.sources.cursor import Cursor
@@ -89,7 +90,7 @@ def _suffixes(source: ReadsInputs) -> set[str]:
     """The suffixes of the files that a source reads."""
     groups = [paths.values() if isinstance(paths, dict) else [paths] for paths in source.paths.values() if paths is not None]
     files = (file for group in groups for paths in group for file in list_files(paths))
-    return {suffix for file in files if (suffix := data_suffix(file))}
+    return {suffix for file in files if (suffix := ".jsonl" if is_hub_name(file) else data_suffix(file))}
 
 
 def is_pair(request: Request) -> bool:

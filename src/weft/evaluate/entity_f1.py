@@ -28,6 +28,7 @@ class EntityF1(Metric):
     Args:
         field: Column of the gold tags.
         strict: Tagging scheme that spans must follow to count; None = lenient, tags of any scheme.
+        generated: Whether the tags are generated text: missing tags and other words count as O, surplus ones are ignored.
 
     Example:
         >>> EntityF1().compute(["B-PER I-PER O"], [{"tags": "B-PER I-PER B-LOC"}])["entity_recall"]
@@ -38,9 +39,9 @@ class EntityF1(Metric):
     interval = "ratio"
     higher_is_better = {"entity_f1": True, "entity_precision": True, "entity_recall": True}
 
-    def __init__(self, *, field: str = "tags", strict: Scheme | None = None):
+    def __init__(self, *, field: str = "tags", strict: Scheme | None = None, generated: bool = False):
         super().__init__()
-        self.field = field
+        self.field, self.generated = field, generated
         self.strict: Scheme | None = strict
 
     def check(self, info: Info) -> None:
@@ -83,6 +84,8 @@ class EntityF1(Metric):
             zip(predictions, reference_column(predictions, references, self.field), strict=True)
         ):
             found, expected = str(guess).split(), str(truth).split()
+            if self.generated:
+                found = [tag if _is_tag(tag) else "O" for tag in [*found, *["O"] * len(expected)][: len(expected)]]
             if len(found) != len(expected):
                 raise ValueError(f"example {row} has {len(expected)} tags in {self.field!r}, but {len(found)} predicted tags")
             try:
@@ -90,3 +93,11 @@ class EntityF1(Metric):
             except ValueError as error:
                 raise ValueError(f"example {row}: {error}") from None
         return pairs
+
+
+def _is_tag(tag: str) -> bool:
+    try:
+        entities([tag])
+    except ValueError:
+        return False
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +19,7 @@ from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objec
 from weft.core.loss import Loss, to_floats
 from weft.core.options import Count, Every, Natural, OptionError
 from weft.core.outputs import FieldPrediction, Hypothesis, MaskPrediction, SpanPrediction
-from weft.core.registry import Build, block, name_of, slot
+from weft.core.registry import CATALOG, Build, block, name_of, slot
 from weft.core.seeding import Key, seeded
 from weft.data import evaluation_batches
 from weft.evaluate.resampling import confidence_intervals
@@ -44,6 +45,7 @@ class EvaluationResult:
         higher_is_better: The direction of each value that has one.
         split: The name of the split.
         metrics: The metrics that were computed, for confidence intervals.
+        parts: The results of several sources by name, where they are evaluated separately; the predictions are there.
     """
 
     metric_values: dict[str, float]
@@ -54,6 +56,7 @@ class EvaluationResult:
     higher_is_better: dict[str, bool] = field(default_factory=dict)
     split: str = ""
     metrics: Sequence[Metric] = field(default=(), repr=False, compare=False)
+    parts: dict[str, EvaluationResult] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         return f"<EvaluationResult{' ' * bool(self.split)}{self.split}: {', '.join(self.shown()) or 'no values'}>"
@@ -85,7 +88,10 @@ class EvaluationResult:
         }
 
     def intervals(self, metrics: Iterable[Metric]) -> dict[str, tuple[float, float]]:
-        """95 % confidence intervals of the metrics' values, by name."""
+        """95 % confidence intervals of the metrics' values, by name. Parts have their own metrics."""
+        if self.parts:
+            of_parts = {part: result.intervals(result.metrics) for part, result in self.parts.items()}
+            return {f"{part}.{name}": bounds for part, own in of_parts.items() for name, bounds in own.items()}
         order = sorted(self.predictions)
         predictions, references = [self.predictions[i] for i in order], [self.references[i] for i in order]
         found: dict[str, tuple[float, float]] = {}
@@ -105,6 +111,13 @@ class EvaluationResult:
         return html.page(html.table(["metric", "value", "95 % interval"], rows, caption=caption), html.notes(below))
 
 
+def _checked(metric: Metric) -> Metric:
+    """The metric; an error for one that is computed from something unknown."""
+    if metric.inputs not in (*_FROM_PREDICTIONS, "loss", "model"):
+        raise OptionError("metrics", f"{type(metric).__name__}.inputs is {metric.inputs!r}; use text, label, loss or model")
+    return metric
+
+
 @block("evaluation")
 @slot
 class Evaluation:
@@ -112,12 +125,13 @@ class Evaluation:
 
     Args:
         every: Steps between evaluations, or {epochs: n}; 0 = only after training.
-        metrics: Metrics besides the loss; None = those of the objective, such as accuracy and macro-f1 of a classifier.
+        metrics: Metrics besides the loss, or a mapping of the names of sources to metrics; None = those of the objective, such as
+            accuracy and macro-f1 of a classifier.
         search: The decoding strategy for metrics that compare texts.
         split: The split that is used during training.
-        max_examples: At most N examples during training, spread over the split; 0 = all.
+        max_examples: At most N examples of a source during training, spread over the split; 0 = all.
         monitor: The value that early stopping and the best checkpoint depend on: ``loss``, a loss term, or a metric's value,
-            such as macro-f1.
+            such as macro-f1; with several sources, ``name.macro-f1``, and ``loss`` is the mean over the sources.
         batch_tokens: Tokens per batch.
 
     Example:
@@ -129,7 +143,7 @@ class Evaluation:
         self,
         *,
         every: Every = 0,
-        metrics: list[Build[Metric]] | None = None,
+        metrics: list[Build[Metric]] | dict[str, list[Build[Metric]]] | None = None,
         search: Build[Search] = GreedySearch,
         split: str = "valid",
         max_examples: Natural = 0,
@@ -139,15 +153,14 @@ class Evaluation:
         if isinstance(every, dict) and set(every) != {"epochs"}:
             raise OptionError("every", f"every must be a number of steps or {{epochs: n}}, not {every}")
         self.every, self.split, self.max_examples = every, split, max_examples
-        name, slash, group = monitor.partition("/")
-        self.monitor = name.replace("-", "_") + slash + group  # macro-f1 is a metric in the catalog, macro_f1 its value
+        head, slash, group = monitor.partition("/")
+        source, dot, name = head.rpartition(".")
+        self.monitor = source + dot + name.replace("-", "_") + slash + group  # macro-f1 is in the catalog, macro_f1 its value
         self.batch_tokens = batch_tokens
-        self.metrics = [build() for build in metrics or []]
-        for metric in self.metrics:
-            if metric.inputs not in (*_FROM_PREDICTIONS, "loss", "model"):
-                raise OptionError(
-                    "metrics", f"{type(metric).__name__}.inputs is {metric.inputs!r}; use text, label, loss or model"
-                )
+        named, common = (metrics, []) if isinstance(metrics, dict) else ({}, metrics or [])
+        self.metrics = [_checked(build()) for build in common]
+        self.source_metrics = {name: [_checked(build()) for build in builds] for name, builds in named.items()}
+        """Metrics by the name of a source, where they are chosen so."""
         self.search = search()
 
     def steps_between(self, steps_per_epoch: float) -> int:
@@ -232,33 +245,46 @@ class Evaluation:
         totals.skipped = batches.skipped
         return totals
 
-    def check_monitor(self, terms: Iterable[str], objective: Objective) -> None:
-        """Raise ValueError if ``monitor`` is neither the loss, one of its ``terms``, nor a value that has a direction."""
+    def of_source(self, name: str, defaults: Sequence[str] = ()) -> Evaluation:
+        """Return the evaluation of a source, with its metrics.
+
+        Args:
+            name: The name of the source; "" = the only one.
+            defaults: Catalog names of the metrics where none are chosen.
+        """
+        own = copy(self)
+        own.metrics = self.source_metrics.get(name, self.metrics) or [CATALOG[Metric][metric]() for metric in defaults]
+        own.source_metrics = {}
+        return own
+
+    def check_monitor(self, monitor: str, terms: Iterable[str], objective: Objective) -> None:
+        """Raise ValueError if a value is neither the loss, one of its ``terms``, nor a value that has a direction."""
         names = list(terms)
         directions: dict[str, bool | None] = dict.fromkeys(["loss", *names], False)
         directions |= {name: objective.higher_is_better.get(name) for name in objective.metric_values(dict.fromkeys(names, 1.0))}
         for metric in self.metrics:
             directions |= metric.higher_is_better
-        if self.monitor not in directions and self.monitor.partition("/")[0] in directions:
+        if monitor not in directions and monitor.partition("/")[0] in directions:
             return  # groups are known from the data only
-        self._check_direction(directions, {name for name, higher in directions.items() if higher is not None})
+        _check_direction(monitor, directions, {name for name, higher in directions.items() if higher is not None})
 
     def score(self, result: EvaluationResult) -> float:
         """The monitored value, negated where lower is better, so that a higher score is always better."""
-        self._check_direction(result.metric_values, result.higher_is_better)
+        _check_direction(self.monitor, result.metric_values, result.higher_is_better)
         value = result.metric_values[self.monitor]
         return value if result.higher_is_better[self.monitor] else -value
 
-    def _check_direction(self, values: Iterable[str], directed: Container[str]) -> None:
-        usable = ", ".join(name for name in values if name in directed and "/" not in name)
-        if self.monitor not in values:
-            raise OptionError("monitor", f"monitor is {self.monitor!r}, but the evaluation returns: {usable}")
-        if self.monitor not in directed:
-            raise OptionError(
-                "monitor",
-                f"monitor is {self.monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
-                f"choose one of: {usable}",
-            )
+
+def _check_direction(monitor: str, values: Iterable[str], directed: Container[str]) -> None:
+    usable = ", ".join(name for name in values if name in directed and "/" not in name)
+    if monitor not in values:
+        raise OptionError("monitor", f"monitor is {monitor!r}, but the evaluation returns: {usable}")
+    if monitor not in directed:
+        raise OptionError(
+            "monitor",
+            f"monitor is {monitor!r}, which does not declare higher_is_better, so no value of it is the best; "
+            f"choose one of: {usable}",
+        )
 
 
 @dataclass

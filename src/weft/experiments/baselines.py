@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -101,7 +101,9 @@ def run_baselines(run: Run) -> BaselineReport:
     Raises ValueError for other tasks.
     """
     plan = plans(run)[-1]
-    corpus, evaluation = plan.data().open(), plan.evaluate()
+    if isinstance(plan.data, Mapping) or (source := plan.data()).parts():
+        raise ValueError("there are no baselines for several sources; write a recipe for one of them")
+    corpus, evaluation = source.open(), plan.evaluate()
     info, train = corpus.codec.info, corpus.splits["train"]
     rows = _training_rows(train, info)
     splits = {name: _rows(dataset) for name, dataset in corpus.splits.items() if name != "train" and len(dataset)}

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 
 from weft.core.contracts import Corpus, Dataset
-from weft.core.registry import base_of, name_of, option_parameters
+from weft.core.registry import base_of, name_of, option_parameters, option_values
 from weft.data.ledger import LEFT_OUT
 from weft.data.requests import ReadsInputs, has_data_format
 from weft.data.sources.sentence_pairs import SentencePairs
+from weft.data.sources.text_source import MissingSplitError
 from weft.data.text_files import class_and_file
 from weft.training.build import plans
 from weft.training.recipes import read_run
 from weft.training.run_folder import RunFolder
+from weft.training.sources import factories, main_source, parts
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
+    from weft.training.run import Run
 
 
 class OpenedSplit(NamedTuple):
@@ -48,7 +51,7 @@ def input_source(trained: TrainedRun, file: str | Path, forced: bool = False) ->
         file: The file.
         forced: Whether the file is in the format of the data whatever it looks like.
     """
-    source = plans(trained.run)[-1].data()
+    source = data_factory(trained)()
     if not isinstance(source, ReadsInputs):
         if forced:
             raise ValueError(f"{name_of(type(source))} reads no files; give one text per line")
@@ -70,20 +73,49 @@ def open_split(trained: TrainedRun, split: str | None = None, files: Sequence[st
     if files and split:
         raise ValueError(f"got both the split {split!r} and other files; pass one of them")
     if files:
-        data = plans(trained.run)[-1].data
-        data = functools.partial(data, test=_as_option(files, data))
+        data = _with_test(data_factory(trained), files)
         corpus = data().open(trained.codec, splits=("test",))
         return OpenedSplit("files", corpus.splits["test"], _counts(corpus, "test"))
     # read again with its files checked: the run's own data must still exist and be unchanged
     run = read_run(RunFolder(trained.folder).recipe) if trained.folder is not None else trained.run
-    data = plans(run)[-1].data()
+    data = data_factory(trained, run)()
     wanted = (split,) if split else ("test", "valid")
     corpus = data.open(trained.codec, splits=wanted)
     name = next((name for name in wanted if name in corpus.splits), None)
     if name is None:
         known = ", ".join(data.open(trained.codec).splits)
-        raise ValueError(f"there is no split {' or '.join(map(repr, wanted))} in the data (splits: {known})")
+        raise MissingSplitError(f"there is no split {' or '.join(map(repr, wanted))} in the data (splits: {known})")
     return OpenedSplit(name, corpus.splits[name], _counts(corpus, name))
+
+
+def data_factory(trained: TrainedRun, run: Run | None = None) -> Any:
+    """Return the factory of the data that a run predicts: of its source, or of the source of a mixture.
+
+    Args:
+        trained: The run.
+        run: Its specification, read again; None = as it is.
+    """
+    plan = plans(run or trained.run)[-1]
+    if not trained.part:
+        return factories(plan.data)[main_source(plan)]
+    part = parts(plan)[trained.part]
+    factory = factories(plan.data)[part.source]
+    return option_values(factory)["of"][part.member] if part.member else factory
+
+
+def _with_test(data: Any, files: Sequence[str | Path]) -> Any:
+    """Return the factory of a source with other test files; of a source that wraps another, the other one gets them."""
+    known = option_parameters(base_of(data))
+    if "test" in known:
+        return functools.partial(data, test=_as_option(files, data))
+    inner = option_values(data).get("of")
+    if isinstance(inner, Mapping):
+        raise ValueError(
+            f"the data mixes several sources ({', '.join(inner)}); name the one that {files[0]} belongs to (--source)"
+        )
+    if base_of(inner) is None:
+        raise ValueError(f"{name_of(data)} reads no files, so it cannot be evaluated on {files[0]}")
+    return functools.partial(data, of=_with_test(inner, files))
 
 
 def _counts(corpus: Corpus, split: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +12,6 @@ from weft.core.contracts import Decodes
 from weft.core.fields import Info
 from weft.core.gguf import find_gguf
 from weft.core.hub import PACKAGED
-from weft.data import load_codec
 from weft.evaluate import EvaluationResult
 from weft.evaluate.metrics_file import read_metrics
 from weft.inference.origin import read_origin
@@ -26,6 +25,7 @@ from weft.training.build import StagePlan, build_network, choose_device, plans, 
 from weft.training.recipes import read_run
 from weft.training.run import Run
 from weft.training.run_folder import RunFolder
+from weft.training.sources import load_codecs, main_source
 from weft.training.threads import share_processors
 
 
@@ -89,11 +89,11 @@ def _read_recipe(home: RunFolder, changes: Sequence[str]) -> Run:
         raise
 
 
-def _check_size(plan: StagePlan, info: Info, home: RunFolder) -> None:
+def _check_size(plan: StagePlan, infos: Mapping[str, Info], home: RunFolder) -> None:
     """Raise ValueError before memory is allocated for a network that cannot be in the file of weights: of somebody else, the
     recipe may ask for any size."""
     with SkipInit():
-        network = build_network(plan, info, 0, "meta", check=False)
+        network = build_network(plan, infos, 0, "meta", check=False)
     declared = sum(parameter.numel() for parameter in network.parameters().values())
     if declared > (size := home.model.stat().st_size):  # at least one byte each
         raise ValueError(
@@ -106,14 +106,15 @@ def _restore(run: Run, home: RunFolder, device: str) -> TrainedRun:
     """Build the network of the last stage and load its final weights."""
     stages = plans(run)
     source = plans_with_data(stages)[-1]
-    codec = load_codec(source.data(), source.codec_folder(home.path))
-    _check_size(stages[-1], codec.info, home)
+    codecs = load_codecs(source, source.codec_folder(home.path))
+    infos, codec = {name: codec.info for name, codec in codecs.items()}, codecs[main_source(stages[-1])]
+    _check_size(stages[-1], infos, home)
     with torch.random.fork_rng():  # the generators of the caller are left as they are
-        network = build_network(stages[-1], codec.info, run.seed, check=False)  # checked when the run was trained
+        network = build_network(stages[-1], infos, run.seed, check=False)  # checked when the run was trained
     network.load(read_weights(home.model))
     network.to(choose_device(device)).train(False)
     result = EvaluationResult.from_document(read_metrics(home.metrics)) if home.metrics.is_file() else None
-    trained = TrainedRun(run, network.model, codec, network.objectives, folder=home.path, result=result)
+    trained = TrainedRun(run, network.model, codec, network.objectives, folder=home.path, result=result, codecs=codecs)
     if home.origin.is_file():  # converted from a pretrained model: keep its conventions
         origin = read_origin(home.path)
         if Decodes in trained.model.provides():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from weft.data.requests import BadRequest, read_inputs
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.python_data import data_files, is_table, names_file, table_rows
-from weft.data.sources.text_source import SPLITS
-from weft.inference.datasets import OpenedSplit, input_source, open_split
-from weft.training.build import plans
+from weft.data.sources.text_source import SPLITS, MissingSplitError
+from weft.evaluate import EvaluationResult
+from weft.evaluate.parts import join_results
+from weft.inference.datasets import OpenedSplit, data_factory, input_source, open_split
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
@@ -28,9 +31,27 @@ def open_data(trained: TrainedRun, data: Any) -> OpenedSplit:
     return open_split(trained, files=data_files(data, column_names(trained)))
 
 
+def evaluate_parts(trained: TrainedRun, data: Any) -> EvaluationResult:
+    """Evaluate each source of a run that has the split: test, or valid where none has it. Raises ValueError for other data."""
+    names = trained.parts
+    if data is not None and data not in SPLITS:
+        raise ValueError(
+            f"the run has several sources ({', '.join(names)}); name the one that the data belongs to: run.of({names[0]!r}) in "
+            "Python, --source on the command line"
+        )
+    for split in ("test", "valid") if data is None else (data,):
+        found: dict[str, EvaluationResult] = {}
+        for name in names:
+            with contextlib.suppress(MissingSplitError):
+                found[name] = trained.of(name).evaluate(split)
+        if found:
+            return replace(join_results(found), split=split)
+    raise ValueError(f"no source of the run ({', '.join(names)}) has the split {data or 'test or valid'}")
+
+
 def column_names(trained: TrainedRun) -> tuple[str, ...]:
     """Return the names of the columns of the run's data, in the order of its fields: what the cells of a tuple are."""
-    source, info = plans(trained.run)[-1].data(), trained.codec.info
+    source, info = data_factory(trained)(), trained.codec.info
     named = {name: getattr(source, name, None) for name in info.fields}
     words = {field.name: "tokens" for field in info.texts() if field.words}
     return tuple(column if isinstance(column, str) else words.get(name, name) for name, column in named.items())

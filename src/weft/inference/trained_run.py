@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from weft.core.fields import ClassField
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
 from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
+from weft.data.sources.mixture import Mixture
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
 from weft.inference import python_inputs
@@ -27,9 +29,10 @@ from weft.inference.generation import hypotheses
 from weft.inference.prediction import Prediction, predictions
 from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
-from weft.training.build import final_key
+from weft.training.build import final_key, plans
 from weft.training.run import Run
 from weft.training.run_html import parts_of, run_html
+from weft.training.sources import build_sources, parts
 
 
 class TrainedRun:
@@ -43,6 +46,8 @@ class TrainedRun:
         folder: Run folder; None for a pretrained model.
         result: Final evaluation of the training; without predictions if the run was loaded, empty for a pretrained model.
         start_ids: Ids that a generated text starts with; None = the BOS token, as weft trains it.
+        codecs: Fields and tokenizers of each named source; empty = there is one source.
+        part: The source, or source of a mixture, that is predicted and evaluated; "" = the first one predicts, all are evaluated.
         pair_format: Codec and objective for pairs of texts, where single texts are the default: a pretrained classifier does
             not declare which of the two it was trained on.
     """
@@ -58,10 +63,13 @@ class TrainedRun:
         result: EvaluationResult | None = None,
         start_ids: tuple[int, ...] | None = None,
         pair_format: RequestSpec | None = None,
+        codecs: Mapping[str, Codec] = MappingProxyType({}),
+        part: str = "",
     ):
         self.run, self.model, self.codec, self.objectives = run, model, codec, objectives
         self.folder, self.result = folder, result or EvaluationResult({})
         self.start_ids, self.pair_format = start_ids, pair_format
+        self.codecs, self.part = codecs, part
         self.truncated = 0
         """Number of requests that were longer than the examples of training and were truncated."""
 
@@ -92,7 +100,33 @@ class TrainedRun:
 
     def evaluation(self) -> Evaluation:
         """Build the evaluation of the last stage: its metrics and its search."""
-        return self.run.evaluation()
+        return plans(self.run)[-1].evaluations()[self.part] if self.part else self.run.evaluation()
+
+    @property
+    def parts(self) -> list[str]:
+        """Names of the sources that are evaluated separately, of those of a mixture too; [""] = a single, unnamed source."""
+        return [self.part] if self.part else list(parts(plans(self.run)[-1]))
+
+    def of(self, name: str) -> TrainedRun:
+        """Return this run for one of several sources: with its fields, its objective, its metrics and its data.
+
+        Args:
+            name: Name of a source; of a source of a mixture, that within the mixture (after the name of the mixture and a dot,
+                where it has one).
+        """
+        plan = plans(self.run)[-1]
+        known = parts(plan)
+        if not name or name not in known:
+            has = f"it has: {', '.join(known)}" if any(known) else "it has a single, unnamed one"
+            raise ValueError(f"{self.name} has no source {name!r}; {has}")
+        part = known[name]
+        source, codec = build_sources(plan)[part.source], self.codecs.get(part.source, self.codec)
+        if part.member and isinstance(source, Mixture):
+            codec = source.codec_of(codec, part.member)
+        objectives = {part.objective: self.objectives[part.objective]} | self.objectives
+        found = TrainedRun(self.run, self.model, codec, objectives, folder=self.folder, codecs=self.codecs, part=name)
+        found.result = self.result.parts.get(name, found.result)
+        return found
 
     def networks(self) -> list[StageNetwork]:
         """Return model and objectives of the last stage. ``weft.inspect.architecture(trained)`` draws them."""
@@ -214,13 +248,18 @@ class TrainedRun:
     def evaluate(self, data: Any = None) -> EvaluationResult:
         """Evaluate on a split of the run's data, or other data: ``evaluate("valid")``, ``evaluate("x.csv")``, ``evaluate(df)``.
 
+        Of several sources, each that has the split is evaluated; for other data, name one: ``run.of(name).evaluate(df)``.
+
         Args:
             data: Name of a split; or a file or list of files in the format of the run's data (``CLASS=FILE`` where each class has
                 its own); or rows with the columns of the run's data: a DataFrame of pandas or polars, a Dataset, a dict of
                 columns, a list of dicts or tuples. None = the split test, or valid where there is no test.
         """
+        if len(self.parts) > 1:
+            return python_inputs.evaluate_parts(self, data)
         opened = python_inputs.open_data(self, data)
         key = final_key(self.run, opened.name)
+        key = (key, self.part) if self.part else key
         result = self.evaluation().evaluate(self.model, self.objective, opened.dataset, self.codec, self.device, key=key)
         left_out = opened.left_out()
         return replace(result, split=opened.name, remarks=[*result.remarks, *([left_out] if left_out else [])])

@@ -43,7 +43,7 @@ class TrainingLoop:
     Args:
         network: Model and objectives.
         learning: Options of training.
-        feeds: Builds the batches of a split for an objective and a phase, by name.
+        feeds: Builds the batches of a phase for its objective; the last argument is the name of the phase.
         callbacks: Logging, evaluation, checkpoints.
         seed: Seed of the run.
         stage: Index of the stage.
@@ -56,7 +56,7 @@ class TrainingLoop:
         self,
         network: Network,
         learning: Gradient,
-        feeds: Callable[[str, Objective, str], BatchSource],
+        feeds: Callable[[Phase, Objective, str], BatchSource],
         callbacks: LoopCallbacks,
         *,
         seed: int,
@@ -74,14 +74,14 @@ class TrainingLoop:
         self.steps_per_epoch = 1.0
         for i, phase in enumerate(learning.phases):
             objective = self._objective(phase)
-            name = phase.objective or ("main" if len(learning.phases) == 1 else f"phase-{i}")
+            name = phase.objective or phase.data or ("main" if len(learning.phases) == 1 else f"phase-{i}")
             name = name if name not in [p.name for p in self.phases] else f"{name}-{i}"
             if self.processes.world > 1 and objective.couples:
                 raise ValueError(
                     f"phase {name}: in its objective the examples of a batch interact, so a batch cannot be split over "
                     f"{self.processes.world} processes; train with a single process"
                 )
-            feed, sync = feeds(phase.data, objective, name), choose_sync(learning, network, self.processes.world)
+            feed, sync = feeds(phase, objective, name), choose_sync(learning, network, self.processes.world)
             if i == 0:
                 self.steps_per_epoch = learning.resolve_epochs(len(feed))
             self.phases.append(ActivePhase(name, phase, network, objective, feed, learning, sync))
@@ -174,7 +174,7 @@ class TrainingLoop:
 
     def next_micro_batches(self, phase: ActivePhase) -> list[MicroBatch]:
         """Return the micro-batches of the next update: the same number in every process, without those that are empty in all."""
-        without = frozenset(self.progress.left_out.get(phase.phase.data, ()))
+        without = frozenset(self.progress.left_out.get(phase.phase.dataset, ()))
         first, world = self.progress.batches[phase.name], self.processes.world
         draws = range(first, first + phase.accumulate)
         before = phase.feed.counts()
@@ -256,7 +256,7 @@ class TrainingLoop:
         for i, micro in enumerate(micro_batches):
             self.seed_generators(phase, repeat, again, i)
             with contextlib.nullcontext() if i == len(micro_batches) - 1 else phase.sync.no_sync():
-                with spent.measure("forward"), self.autocast(), micro.batch.naming(phase.phase.data):
+                with spent.measure("forward"), self.autocast(), micro.batch.naming(phase.phase.dataset):
                     terms = phase.step(micro.batch, clock)
                 loss = torch.stack([t.weight * t.total.float() / max(counts[k], 1) for k, t in terms.items()]).sum()
                 if not loss.requires_grad:

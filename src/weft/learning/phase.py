@@ -30,7 +30,8 @@ class Phase:
         lr_factors: Factors of the learning rate by parameter globs; None = those of ``learning``.
         clip: Maximum gradient norm; 0 = no clipping; None = that of ``learning``.
         accumulate: Batches per update (gradient accumulation); None = that of ``learning``.
-        data: Split of the dataset to train on.
+        data: Name of a source of the recipe to train on; None = the only one.
+        split: Split of the source to train on.
         repeat: Updates per step.
         every: Run in every n-th step, or {epochs: n}.
         start: First step of the phase, or {epochs: n}.
@@ -52,14 +53,15 @@ class Phase:
         lr_factors: dict[str, NonNegative] | None = None,
         clip: NonNegative | None = None,
         accumulate: Count | None = None,
-        data: str = "train",
+        data: str | None = None,
+        split: str = "train",
         repeat: Count = 1,
         every: When = 1,
         start: When = 0,
         reuse: Count = 1,
         constrain: list[Build[Constraint]] | None = None,
     ):
-        self.objective, self.train, self.data = objective, train, data
+        self.objective, self.train, self.data, self.split = objective, train, data, split
         self.optimizer, self.schedule, self.clip, self.accumulate = optimizer, schedule, clip, accumulate
         self.lr_factors = lr_factors
         self.repeat, self.every, self.start, self.reuse = repeat, every, start, reuse
@@ -71,3 +73,8 @@ class Phase:
             raise ValueError("train is empty, so the phase would train no parameter; use globs such as encoder.*")
         if every == 0 or every == {"epochs": 0}:
             raise ValueError("every is 0, so the phase would never run; use 1 or more")
+
+    @property
+    def dataset(self) -> str:
+        """The name of the examples that it trains on: that of the split, after that of the source if it has one."""
+        return self.split if self.data is None else f"{self.data}.{self.split}"

@@ -25,7 +25,7 @@ def recover(loop: TrainingLoop, error: NonFiniteError) -> bool:
     if policy == "stop" or p.skips >= loop.learning.max_skips:
         return False
     loop.log({"event": policy, "step": p.step + 1, "problem": str(error), "rows": error.rows})
-    split = next(a.phase.data for a in loop.phases if a.name == error.phase)
+    split = next(a.phase.dataset for a in loop.phases if a.name == error.phase)
     if policy == "skip":
         p.skips += 1
         p.skipped.setdefault(split, []).extend(error.rows)

@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from weft.core.options import IsFile
 from weft.core.registry import (
     CATALOG,
+    Build,
     alternatives,
     base_of,
     is_composition,
@@ -80,11 +81,14 @@ class RecipeParser:
             if not node.value:
                 self.report(node.where, path, f"an empty list; at least one {title} is needed")
             return [self.part(kind, item, join(path, i)) for i, item in enumerate(node.value)]
+        if isinstance(node.value, dict) and "lists" in forms:
+            return {name: self.read(list[Build[kind]], item, join(path, name)) for name, item in node.value.items()}
         if isinstance(node.value, dict) and "dict" in forms and ("one" not in forms or "type" not in node.value):
             return self.named(kind, node, path, alone="one" in forms)
         if "one" in forms:
             return self.part(kind, node, path, default, or_null=type(None) in members)
         wanted = f"a list of {title}" if "list" in forms else f"a mapping of names to {title}"
+        wanted += " or a mapping of names to such lists" if "lists" in forms else ""
         wanted += " or null" if type(None) in members else ""
         hint = (
             f": write [{node.value}]" if "list" in forms and isinstance(node.value, str) and node.value in CATALOG[kind] else ""
@@ -259,13 +263,15 @@ class RecipeParser:
 
 
 def _forms(members: tuple[Any, ...]) -> dict[str, type]:
-    """The forms in which a slot takes parts: ``one`` Build[S], a ``list`` or a ``dict`` of them."""
+    """The forms in which a slot takes parts: ``one`` Build[S], a ``list`` or a ``dict`` of them, or a dict of ``lists``."""
     forms: dict[str, type] = {}
     for member in members:
         if (kind := slot_of(member)) is not None:
             forms["one"] = kind
         elif get_origin(member) in (list, dict) and (kind := slot_of(get_args(member)[-1])) is not None:
             forms[get_origin(member).__name__] = kind
+        elif get_origin(member) is dict and get_origin(lists := get_args(member)[-1]) is list:
+            forms |= {"lists": kind} if (kind := slot_of(get_args(lists)[0])) is not None else {}
     return forms
 
 

@@ -62,6 +62,9 @@ def _value(annotation: Any, defs: dict[str, Any], default: Any = None) -> dict[s
         elif get_origin(member) is dict and (kind := slot_of(inner[1])) is not None:
             entry = _slot(kind, defs, None)
             forms.append({"type": "object", "additionalProperties": entry, "minProperties": 1, "not": {"required": ["type"]}})
+        elif get_origin(member) is dict and get_origin(inner[1]) is list and (kind := slot_of(get_args(inner[1])[0])) is not None:
+            entry = {"type": "array", "items": _slot(kind, defs, None), "minItems": 1}
+            forms.append({"type": "object", "additionalProperties": {"anyOf": [entry, _REFERENCE]}, "minProperties": 1})
         elif member is type(None):
             forms.append({"type": "null"})
         else:

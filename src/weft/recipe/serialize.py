@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from ruamel.yaml import YAML
 
+from weft.core.hub_data import is_hub_name, pin
 from weft.core.io import content_hash
 from weft.core.options import IsFile
 from weft.core.registry import CATALOG, base_of, is_composition, name_of, option_parameters, option_values, recipe_key, wiring
@@ -36,6 +37,8 @@ def dump(value: Any, *, annotation: Any = None, hashes: bool = False, path: str 
         if odd := [key for key in value if not isinstance(key, str)]:
             raise ValueError(f"the key {odd[0]!r} cannot be written in a recipe: keys must be strings")
         return {key: dump(v, annotation=annotation, hashes=hashes, path=join(path, key)) for key, v in value.items()}
+    if is_hub_name(value) and _names_file(annotation):
+        return pin(value) if hashes else value
     if isinstance(value, str | Path) and _names_file(annotation):
         absolute = str(Path(_text(str(value))).resolve())
         return {"path": absolute, "sha256": content_hash(absolute)} if hashes else absolute

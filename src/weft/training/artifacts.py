@@ -34,7 +34,8 @@ def write_metrics(
     with display.waiting("computing confidence intervals"):
         details = {name: value for name, value in result.details(metrics).items() if value}
     write_json(folder.metrics, finite({"format": FORMAT, "split": split, **result.metric_values, **valid, **details}))
-    folder.write_predictions(result.predictions, result.references)
+    for source, found in (result.parts or {"": result}).items():
+        folder.write_predictions(found.predictions, found.references, source)
     return result
 
 

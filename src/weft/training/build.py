@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from weft.core.contracts import Dataset, Metric, Objective, Structure
+from weft.core.contracts import Dataset, Objective, Structure
 from weft.core.fields import Info
 from weft.core.options import OptionError
 from weft.core.registry import CATALOG, base_of, name_of
 from weft.core.seeding import Key, key
+from weft.data.several import merge
 from weft.evaluate import Evaluation
 from weft.learning.network import Network
 from weft.pretrained.vocabulary_check import check_vocabulary
 from weft.pretrained.weights import initialize_weights, structures_with_weights
 from weft.recipe import Problem, RecipeError, located, problem_at
+from weft.training.sources import factories, last_source, objective_info, parts, tokenizers_of
 
 if TYPE_CHECKING:
     from weft.training.run import Run
@@ -42,11 +44,18 @@ class StagePlan:
 
     def evaluation(self) -> Evaluation:
         """Build the evaluation, with the metrics of the first objective where none are chosen."""
-        evaluation = self.evaluate()
-        if not evaluation.metrics:
-            first = next(iter(self.objective.values())) if isinstance(self.objective, dict) else self.objective
-            evaluation.metrics = [CATALOG[Metric][name]() for name in getattr(base_of(first), "metrics", ())]
-        return evaluation
+        return self.evaluate().of_source("", self._default_metrics(next(iter(factories(self.objective)))))
+
+    def evaluations(self) -> dict[str, Evaluation]:
+        """Build the evaluation of each part: of each source, and of each source of a mixture; a single one has the name ""."""
+        evaluation, known = self.evaluate(), parts(self)
+        if unknown := [name for name in evaluation.source_metrics if name not in known]:
+            has = ", ".join(known) if any(known) else "a single, unnamed source; give a list of metrics"
+            raise OptionError("metrics", f"metrics names {unknown[0]!r}, but the data has: {has}")
+        return {name: evaluation.of_source(name, self._default_metrics(part.objective)) for name, part in known.items()}
+
+    def _default_metrics(self, objective: str) -> tuple[str, ...]:
+        return tuple(getattr(base_of(factories(self.objective)[objective]), "metrics", ()))
 
     def codec_folder(self, folder: Path) -> Path:
         """Return the folder of the fields and tokenizers of the stage's own data, within a run folder."""
@@ -93,7 +102,7 @@ def plans_with_data(stages: list[StagePlan]) -> list[StagePlan]:
 def shared_tokenizers(before: StagePlan, plan: StagePlan) -> list[str]:
     """Return the id spaces whose tokenizer is configured as in the previous data. Raises ValueError where another tokenizer
     would change the meaning of ids in weights that are loaded from the previous stage."""
-    old, new = before.data().tokenizers(), plan.data().tokenizers()
+    old, new = tokenizers_of(before), tokenizers_of(plan)
     same = [space for space in new if space in old and new[space].spec() == old[space].spec()]
     other = sorted(new.keys() & old.keys() - set(same))
     if other and "*" in plan.start:
@@ -107,7 +116,7 @@ def shared_tokenizers(before: StagePlan, plan: StagePlan) -> list[str]:
 
 def build_network(
     plan: StagePlan,
-    info: Info,
+    infos: Mapping[str, Info],
     seed: int,
     device: torch.device | str = "cpu",
     check: bool = True,
@@ -117,7 +126,7 @@ def build_network(
 
     Args:
         plan: The stage.
-        info: Fields of the data.
+        infos: Fields of the sources by name. The structure is built on all of them, an objective on those that it is trained on.
         seed: Seed of the run.
         device: Device of the parameters; ``meta`` allocates none.
         check: Whether to check that the structure has what the objectives need.
@@ -125,9 +134,9 @@ def build_network(
     """
     torch.manual_seed(key(seed, plan.index, "weights"))
     with torch.device(device):
-        model = plan.structure(info)
-        factories = plan.objective if isinstance(plan.objective, dict) else {"": plan.objective}
-        objectives = {name: _objective(build, info, model.dim) for name, build in factories.items()}
+        model = plan.structure(_located_merge(plan, infos))
+        builds = factories(plan.objective)
+        objectives = {name: _objective(build, plan, name, infos, model.dim) for name, build in builds.items()}
     if report is not None:
         try:
             loaded = initialize_weights(model, plan.structure)
@@ -137,14 +146,14 @@ def build_network(
             report(f"weights of {part}: {source}")
     if check:
         for name, objective in objectives.items():
-            _check_compatible(model, objective, plan.structure, factories[name])
+            _check_compatible(model, objective, plan.structure, builds[name])
     return Network(model, objectives)
 
 
 def check_weights(plan: StagePlan, model: Structure) -> None:
     """Raise RecipeError where the data has another vocabulary than the pretrained weights of a structure."""
     parts, problems = list(structures_with_weights(model, plan.structure)), list[Problem]()
-    tokenizers = plan.data().tokenizers() if parts else {}
+    tokenizers = tokenizers_of(plan) if parts else {}
     for part, build in parts:
         try:
             check_vocabulary(part, tokenizers)
@@ -154,10 +163,18 @@ def check_weights(plan: StagePlan, model: Structure) -> None:
         raise RecipeError(problems)
 
 
-def _objective(build: Any, info: Info, dim: int) -> Objective:
+def _located_merge(plan: StagePlan, infos: Mapping[str, Info]) -> Info:
+    """Return the fields of all sources. A ValueError becomes a RecipeError at the last of them, not at the structure."""
+    try:
+        return merge(infos)
+    except ValueError as error:
+        raise located(last_source(plan), error) from None
+
+
+def _objective(build: Any, plan: StagePlan, name: str, infos: Mapping[str, Info], dim: int) -> Objective:
     """Build an objective. A ValueError becomes a RecipeError at the objective, not at the structure."""
     try:
-        return build(info, dim)
+        return build(objective_info(plan, name, infos), dim)
     except RecipeError:
         raise
     except ValueError as error:
@@ -191,6 +208,13 @@ def check_early_stopping(learning: Any, evaluation: Any) -> None:
     if not evaluation.every and (learning.patience or learning.final == "best"):
         option, what = ("patience", "patience") if learning.patience else ("final", "final: best")
         raise OptionError(option, f"{what} needs evaluations during training; set evaluate.every to a number of steps")
+
+
+def check_evaluations(plan: StagePlan, evaluations: Mapping[str, Evaluation], infos: Mapping[str, Info]) -> None:
+    """Raise ValueError where a metric of a part needs a field that its source does not have."""
+    of = parts(plan)
+    for name, evaluation in evaluations.items():
+        check_evaluation(evaluation, infos[of[name].source])
 
 
 def check_evaluation(evaluation: Any, info: Info) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from weft.core.contracts import Corpus
 from weft.core.html import show_number
 from weft.data import Feed
 from weft.evaluate import Evaluation
+from weft.evaluate.parts import EvaluationPart, evaluate_parts
 from weft.learning import Progress, TrainingLoop
 from weft.learning.network import Network
 from weft.training.display import Display
@@ -96,8 +96,8 @@ class StageCallbacks:
         seed: Seed of the run.
         stage: Index of the stage.
         network: Model and objectives.
-        corpus: Data of the stage.
-        evaluation: Metrics, and when to compute them.
+        parts: What is evaluated, by name.
+        evaluation: When to evaluate, and what early stopping depends on.
         policy: Checkpoints.
         log: Where updates and evaluations are written.
         display: Progress display.
@@ -119,7 +119,7 @@ class StageCallbacks:
         seed: int,
         stage: int,
         network: Network,
-        corpus: Corpus,
+        parts: Mapping[str, EvaluationPart],
         evaluation: Evaluation,
         policy: CheckpointPolicy,
         log: RunLog,
@@ -130,7 +130,7 @@ class StageCallbacks:
         device: torch.device,
         user: UserCallbacks = UserCallbacks(),
     ):
-        self.seed, self.stage, self.network, self.corpus, self.evaluation = seed, stage, network, corpus, evaluation
+        self.seed, self.stage, self.network, self.parts, self.evaluation = seed, stage, network, parts, evaluation
         self.policy, self.user = policy, user
         self.log, self.display, self.meter, self.stop, self.feeds, self.device = log, display, meter, stop, feeds, device
         self.saved = False
@@ -149,19 +149,23 @@ class StageCallbacks:
     def should_evaluate(self, progress: Progress, last: bool) -> bool:
         """Return whether to evaluate after this step (``evaluate.every``)."""
         every = self.evaluation.steps_between(self.steps_per_epoch)
-        return bool(every) and progress.step % every == 0 and self.evaluation.split in self.corpus.splits
+        return (
+            bool(every)
+            and progress.step % every == 0
+            and any(self.evaluation.split in part.splits for part in self.parts.values())
+        )
 
     def evaluate(self, progress: Progress, last: bool) -> float | None:
         """Evaluate, and log and show the metrics. Returns the score of the monitored value, higher is better."""
-        result = self.evaluation.evaluate(
+        split = self.evaluation.split
+        result = evaluate_parts(
+            self.parts,
+            split,
             self.network.model,
-            next(iter(self.network.objectives.values())),
-            self.corpus.splits[self.evaluation.split],
-            self.corpus.codec,
             self.device,
             self.evaluation.max_examples,
             last=False,
-            key=(self.seed, self.stage, progress.step, self.evaluation.split),
+            key=(self.seed, self.stage, progress.step, split),
         )
         remarks = {"remarks": result.remarks} if result.remarks else {}
         self.log.write({"event": "valid", "stage": self.stage, "step": progress.step, "valid": result.metric_values, **remarks})

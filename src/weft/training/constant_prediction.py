@@ -10,6 +10,12 @@ from weft.evaluate import EvaluationResult
 _ADVICE = "the model has learned nothing from its inputs; try another learning rate or more epochs, and inspect the data"
 
 
+def constant_remarks(result: EvaluationResult) -> list[str]:
+    """Return the warnings of ``no_better_than_constant`` about a result, or about each of its parts."""
+    found = {part: no_better_than_constant(own) for part, own in result.parts.items()} or {"": no_better_than_constant(result)}
+    return [f"{part}: {remark}" if part else remark for part, remarks in found.items() for remark in remarks]
+
+
 def no_better_than_constant(result: EvaluationResult) -> list[str]:
     """Return a warning if a classifier or a regression model is no better than the best constant prediction, else an empty list.
 

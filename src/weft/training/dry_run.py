@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,18 +14,21 @@ import torch
 from torch import nn
 
 from weft.core.batch import Batch, Clock, Instance, collate
-from weft.core.contracts import Objective
+from weft.core.contracts import Data, Objective
 from weft.core.fields import Info
 from weft.core.seq import Seq
+from weft.data.several import merge
+from weft.evaluate.parts import check_monitor
 from weft.learning import Network, PhaseNeverRunsError, TrainingLoop, match_weights
 from weft.learning.nonfinite import tensors_in
+from weft.learning.phase import Phase
 from weft.pretrained.empty_init import SkipInit
 from weft.recipe import Problem, RecipeError, deduplicate, located
 from weft.training.build import (
     StagePlan,
     build_network,
     check_early_stopping,
-    check_evaluation,
+    check_evaluations,
     check_metrics,
     check_weights,
     choose_device,
@@ -35,6 +38,7 @@ from weft.training.build import (
 )
 from weft.training.flops import count_cost
 from weft.training.run import Run
+from weft.training.sources import declare, factories, last_source, parts, source_of
 
 MAX_LAYERS = 1000
 """Layers of all stacks of a structure. The check takes about 5 ms for each."""
@@ -104,31 +108,57 @@ def check(run: Run) -> list[StageReport]:
     for plan in stages:
         evaluation = attempt(plan.evaluation, plan.evaluate)
         learning = attempt(plan.learning, plan.learning)
-        info = attempt(lambda plan: plan.data().declare(), plan.data, plan)
-        if info is not None and plan.new_data:
-            attempt(lambda plan: plan.data().check_files(), plan.data, plan)
-        if info is not None and plan.new_data and plan.index and not problems:
-            attempt(shared_tokenizers, plan.data, plans_with_data(stages[: plan.index])[-1], plan)
-        if learning is not None and info is not None and evaluation is not None:
+        for factory in factories(plan.data).values():
+            attempt(_check_source, factory, factory, plan.new_data)
+        infos = attempt(declare, last_source(plan), plan)
+        if infos is not None and plan.new_data and plan.index and not problems:
+            attempt(shared_tokenizers, last_source(plan), plans_with_data(stages[: plan.index])[-1], plan)
+        if learning is not None and infos is not None and evaluation is not None:
             attempt(check_early_stopping, plan.learning, learning, evaluation)
-            attempt(check_evaluation, plan.evaluate, plan.evaluate(), info)  # default metrics fit where the objective does
+            attempt(_check_evaluations, plan.evaluate, plan, infos)
         with SkipInit():
-            network = attempt(build_network, plan.structure, plan, info, run.seed, "meta") if info is not None else None
+            network = attempt(build_network, plan.structure, plan, infos, run.seed, "meta") if infos is not None else None
         if network is not None:
             attempt(check_weights, plan.structure, plan, network.model)
         if network is not None and before is not None:
             attempt(_check_start, None, (run.stages or [])[plan.index - 1], network, before, plan.start)
         before = network
-        if network is not None and evaluation is not None:
-            attempt(check_metrics, plan.evaluate, evaluation, network.model)
+        if network is not None and evaluation is not None and not problems:
+            attempt(_check_metrics, plan.evaluate, plan, network)
         if not problems:
-            report = attempt(_report, plan.structure, plan, learning, info, network)
+            report = attempt(_report, plan.structure, plan, learning, infos, network)
             reports += [report]
             if report is not None and evaluation is not None and network is not None and evaluation.every:
-                attempt(evaluation.check_monitor, plan.evaluate, report.terms, next(iter(network.objectives.values())))
+                attempt(_check_monitor, plan.evaluate, plan, network, evaluation.monitor, report.terms)
     if problems:
         raise RecipeError(deduplicate(problems, run.copies))
     return reports
+
+
+def _check_source(factory: Any, files: bool) -> None:
+    """Build and declare a source. ``files``: whether to check its files too."""
+    source: Data = factory()
+    source.declare()
+    if files:
+        source.check_files()
+
+
+def _check_evaluations(plan: StagePlan, infos: Mapping[str, Info]) -> None:
+    """Raise ValueError for a metric that does not fit its source; default metrics fit where the objective does."""
+    evaluation = plan.evaluate()
+    check_evaluations(plan, {name: evaluation.of_source(name) for name in plan.evaluations()}, infos)
+
+
+def _check_metrics(plan: StagePlan, network: Network) -> None:
+    """Raise ValueError where a metric needs something that the structure does not provide."""
+    for evaluation in plan.evaluations().values():
+        check_metrics(evaluation, network.model)
+
+
+def _check_monitor(plan: StagePlan, network: Network, monitor: str, terms: list[str]) -> None:
+    """Raise ValueError where no evaluation returns the monitored value."""
+    objectives = {name: network.objectives[part.objective] for name, part in parts(plan).items()}
+    check_monitor(monitor, plan.evaluations(), objectives, terms)
 
 
 def _check_device(name: str) -> None:
@@ -176,7 +206,8 @@ def _check_start(part: Any, network: Network, before: Network, start: dict[str, 
 def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -> TrainingLoop:
     """Build the training loop. Raises RecipeError at the phase that has the problem."""
 
-    def make_feed(split: str, objective: Objective, phase: str) -> _NoFeed:
+    def make_feed(phase: Phase, objective: Objective, name: str) -> _NoFeed:
+        source_of(phase, factories(plan.data))
         return _NoFeed(1 if learning.epochs is None else _MANY_BATCHES)
 
     def build(options: Any) -> TrainingLoop:
@@ -201,20 +232,21 @@ def _build_loop(plan: StagePlan, learning: Any, network: Network, device: str) -
         raise RecipeError(problems or located(plan.learning, error).problems) from error
 
 
-def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> StageReport:
+def _report(plan: StagePlan, learning: Any, infos: Mapping[str, Info], network: Network) -> StageReport:
     learning.compile = False  # the check does not need a compiled step
     loop, device = _build_loop(plan, learning, network, "meta"), "meta"
-    batches = [_build_batch(plan, network, info, phase.objective, learning) for phase in loop.phases]
+    by_phase = [infos[source_of(phase.phase, infos)] for phase in loop.phases]
+    batches = [_build_batch(plan, network, info, p.objective, learning) for info, p in zip(by_phase, loop.phases, strict=True)]
     number = sum(p.numel() for p in network.parameters().values())
     if number <= _SMALL_PARAMETERS and 6 * number * sum(batch.tokens() for batch in batches) <= _SMALL_OPERATIONS:
         device = "cpu"
-        network = build_network(plan, info, 0, device, check=False)
+        network = build_network(plan, infos, 0, device, check=False)
         loop = _build_loop(plan, learning, network, device)
     parameters = network.parameters()
     activations, operations, terms = 0, 0, list[str]()
     shapes: dict[str, str] = {}
     idle, size, scaled_from = dict.fromkeys(parameters), (0, 0), 0
-    for phase, batch in zip(loop.phases, batches, strict=True):
+    for info, phase, batch in zip(by_phase, loop.phases, batches, strict=True):
         examples = max(len(batch), batch_examples(info, phase.objective, learning))
         scale = examples / len(batch) if examples > _MAX_EXAMPLES else 1.0
         size = (examples, round(batch.tokens() * scale)) if scale > 1 else (len(batch), batch.tokens())
@@ -237,7 +269,7 @@ def _report(plan: StagePlan, learning: Any, info: Info, network: Network) -> Sta
         terms += [name for name in loss if name not in terms]
     rows = [ModuleRow(n, type(m).__name__, shapes.get(n, ""), _count_parameters(m)) for n, m in _named_modules(network)]
     memory = number * _BYTES_PER_PARAMETER + activations
-    return StageReport(plan.name, info, rows, number, memory, operations, size, scaled_from, terms, list(idle))
+    return StageReport(plan.name, merge(infos), rows, number, memory, operations, size, scaled_from, terms, list(idle))
 
 
 def _build_batch(plan: StagePlan, network: Network, info: Info, objective: Objective, learning: Any) -> Batch:

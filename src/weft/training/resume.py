@@ -132,7 +132,9 @@ def codec_hashes(folder: RunFolder, run: Run) -> dict[str, str]:
     found: list[Path] = []
     for plan in plans_with_data(plans(run)):
         home = plan.codec_folder(folder.path)
-        found += [file for file in sorted(home.glob("*.json")) if re.fullmatch(r"fields\.json|tokenizer-.+\.json", file.name)]
+        found += [
+            file for file in sorted(home.glob("*.json")) if re.fullmatch(r"fields(-.+)?\.json|tokenizer-.+\.json", file.name)
+        ]
     return {str(file.relative_to(folder.path)): sha256(file) for file in found}
 
 

@@ -34,7 +34,7 @@ class Run:
         seed: Seed of all random number generators.
         device: Device to train on; ``auto`` selects cuda, mps or cpu, in this order.
         precision: Data type of the forward and backward pass; the weights stay in fp32.
-        data: Dataset and its tokenizers.
+        data: Dataset and its tokenizers; a mapping of names to datasets, of which each phase of the learning names one.
         structure: Model architecture.
         objective: Training objective; a mapping of names to objectives for training in phases.
         learning: Optimizer, schedule, batch size and number of steps.
@@ -61,7 +61,7 @@ class Run:
         seed: Natural = 1,
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["fp32", "bf16"] = "fp32",
-        data: Build[Data],
+        data: Build[Data] | dict[str, Build[Data]],
         structure: Build[Structure],
         objective: Build[Objective] | dict[str, Build[Objective]],
         learning: Build[Learning],

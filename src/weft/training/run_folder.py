@@ -23,7 +23,7 @@ from weft.training.resources import sum_usage
 
 FORMAT = 1
 _INITIAL = re.compile(r"\.lock|\.?(recipe\.yaml|environment\.json|log\.jsonl)(\.tmp-\w+)?")
-_CODEC = re.compile(r"\.?(fields|tokenizer-.+)\.json(\.tmp-\w+)?")
+_CODEC = re.compile(r"\.?(fields(-.+)?|tokenizer-.+)\.json(\.tmp-\w+)?")
 _TEMPORARY = re.compile(r"\..+\.tmp-[0-9a-f]{8}")
 
 
@@ -224,11 +224,13 @@ class RunFolder:
                 lambda r: r.get("event") not in repeated or (r.get("stage", 0), r.get("step", 0)) <= (stage, step),
             )
 
-    def write_predictions(self, predictions: dict[int, str], references: dict[int, dict[str, str]]) -> None:
-        """Write predictions.jsonl: the prediction for each example of the final evaluation, with the example."""
+    def write_predictions(self, predictions: dict[int, str], references: dict[int, dict[str, str]], source: str = "") -> None:
+        """Write predictions.jsonl, or predictions-<source>.jsonl: the prediction for each example of the final evaluation, with
+        the example."""
         if predictions:
             lines = [{"row": row, "prediction": text, "reference": references[row]} for row, text in sorted(predictions.items())]
-            write_text(self.path / "predictions.jsonl", "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
+            text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+            write_text(self.path / (f"predictions-{source}.jsonl" if source else "predictions.jsonl"), text)
 
     def add_usage(self, session: dict[str, Any], stages: dict[str, Any]) -> dict[str, Any]:
         """Write usage.json: the usage of each session and stage, and of the full run, which is returned."""

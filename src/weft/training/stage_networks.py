@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from weft.data.several import merge
 from weft.inspect.architecture import StageNetwork
 from weft.inspect.diagram.describe import kind_of
 from weft.pretrained.empty_init import SkipInit
 from weft.training.build import build_network, plans
+from weft.training.sources import declare
 
 if TYPE_CHECKING:
     from weft.training.run import Run
@@ -21,10 +23,10 @@ def stage_networks(run: Run) -> list[StageNetwork]:
     """Build model and objectives of every stage, without reading data. Raises RecipeError for parts that cannot be built."""
     found: list[StageNetwork] = []
     for plan in plans(run):
-        info = plan.data().declare()
+        infos = declare(plan)
         with SkipInit():
-            network = build_network(plan, info, run.seed, "meta")
+            network = build_network(plan, infos, run.seed, "meta")
         if sum(p.numel() for p in network.parameters().values()) <= SMALL:
-            network = build_network(plan, info, run.seed)
-        found.append(StageNetwork(network.model, network.objectives, info, plan.name, kind_of(network.model)))
+            network = build_network(plan, infos, run.seed)
+        found.append(StageNetwork(network.model, network.objectives, merge(infos), plan.name, kind_of(network.model)))
     return found

@@ -45,7 +45,7 @@ class Stage:
         name: str,
         learning: Build[Learning],
         structure: Build[Structure] | None = None,
-        data: Build[Data] | None = None,
+        data: Build[Data] | dict[str, Build[Data]] | None = None,
         objective: Build[Objective] | dict[str, Build[Objective]] | None = None,
         evaluate: Build[Evaluation] | None = None,
         start: dict[str, str] = {"*": "*"},

@@ -12,9 +12,12 @@ from torch import Tensor
 
 from weft.core import files
 from weft.core.contracts import Corpus, Objective, Tokenizer
+from weft.core.fields import Info
 from weft.core.io import read_json
-from weft.data import Feed, load_codec, save_codec
+from weft.data import Feed
+from weft.data.mixing import part_splits
 from weft.evaluate import Evaluation, EvaluationResult
+from weft.evaluate.parts import EvaluationPart, evaluate_parts
 from weft.inference.trained_run import TrainedRun
 from weft.learning import (
     Checkpoints,
@@ -27,13 +30,14 @@ from weft.learning import (
     write_weights,
 )
 from weft.learning.network import Network
+from weft.learning.phase import Phase
 from weft.training import artifacts
 from weft.training.allocator import keep_freed_memory
 from weft.training.build import (
     StagePlan,
     build_network,
     check_early_stopping,
-    check_evaluation,
+    check_evaluations,
     check_metrics,
     check_split_sizes,
     choose_device,
@@ -43,7 +47,7 @@ from weft.training.build import (
     shared_tokenizers,
 )
 from weft.training.callbacks import RunLog, StageCallbacks, UserCallbacks
-from weft.training.constant_prediction import no_better_than_constant
+from weft.training.constant_prediction import constant_remarks
 from weft.training.display import Display, show_ledger
 from weft.training.interrupt import StopRequest
 from weft.training.resources import ResourceMeter, describe
@@ -51,6 +55,17 @@ from weft.training.resume import check_codec, make_record, recorded_threads, upd
 from weft.training.run import Run
 from weft.training.run_folder import FolderError, RunFolder
 from weft.training.saving import CheckpointPolicy
+from weft.training.sources import (
+    has_codecs,
+    join_ledgers,
+    load_codecs,
+    main_source,
+    open_corpora,
+    pairs,
+    parts,
+    save_codecs,
+    source_of,
+)
 from weft.training.threads import share_processors, threads_of_run
 from weft.training.tracking import TrackerName, open_tracker
 
@@ -123,12 +138,14 @@ class Trainer:
         user: Functions that are called during training.
     """
 
-    corpus: Corpus
-    """Data of the current stage."""
+    corpora: dict[str, Corpus]
+    """Data of the current stage by the name of the source."""
     network: Network
     """Model and objectives of the current stage."""
     learning: Any
     evaluation: Evaluation
+    parts: dict[str, EvaluationPart]
+    """What is evaluated, by name."""
     loop: TrainingLoop
     filled: dict[str, Any] | None = None
     """The full recipe with hashes, in the first process."""
@@ -148,7 +165,7 @@ class Trainer:
         self.plans = plans(run)
         self.stop = StopRequest(self.display, several=self.processes.world > 1)
         self.log, self.meter = RunLog(folder), ResourceMeter()
-        self.corpora: dict[str, Corpus] = {}
+        self.corpora_of: dict[str, dict[str, Corpus]] = {}
         self.feeds: list[Feed] = []
         self.stages: list[StageCallbacks] = []
         self.progress: dict[str, Progress] = {}
@@ -214,31 +231,35 @@ class Trainer:
         labels of a resumed run are loaded from the folder."""
         before: StagePlan | None = None
         for plan in plans_with_data(self.plans):
-            path, data = plan.codec_folder(self.folder.path), plan.data()
-            codec = load_codec(data, path) if (path / "fields.json").exists() else None
-            tokenizers = self.known_tokenizers(before, plan) if codec is None and before is not None else {}
+            path = plan.codec_folder(self.folder.path)
+            codecs = load_codecs(plan, path) if has_codecs(plan, path) else None
+            tokenizers = self.known_tokenizers(before, plan) if codecs is None and before is not None else {}
             with self.display.waiting("reading the data") as progress:
-                corpus = self.corpora[plan.name] = data.open(codec, tokenizers=tokenizers, progress=progress)
-            if codec is None:
-                save_codec(corpus.codec, path)
-                for line in show_ledger(corpus.ledger):
+                corpora = self.corpora_of[plan.name] = open_corpora(plan, codecs, tokenizers, progress)
+            if codecs is None:
+                save_codecs({name: corpus.codec for name, corpus in corpora.items()}, path)
+                for line in show_ledger(join_ledgers(corpora)):
                     self.display.message(line)
             before = plan
         if self.filled is not None:
             check_codec(self.folder, self.run)  # also those that were missing
         for plan in self.plans:
-            check_split_sizes(plan.evaluation(), self.corpus_of(plan).splits, last=plan is self.plans[-1])
+            for name, evaluation in plan.evaluations().items():
+                part = parts(plan)[name]
+                splits = part_splits(self.data_of(plan)[part.source], part.member)
+                check_split_sizes(evaluation, splits, last=plan is self.plans[-1])
 
-    def corpus_of(self, plan: StagePlan) -> Corpus:
+    def data_of(self, plan: StagePlan) -> dict[str, Corpus]:
         """Return the data of a stage: its own, or that of the last stage before it that has data."""
-        return self.corpora[plans_with_data(self.plans[: plan.index + 1])[-1].name]
+        return self.corpora_of[plans_with_data(self.plans[: plan.index + 1])[-1].name]
 
     def known_tokenizers(self, before: StagePlan, plan: StagePlan) -> dict[str, Tokenizer]:
         """Return the tokenizers of the previous data that this stage configures identically: their ids keep their meaning."""
         same = shared_tokenizers(before, plan)
         if same:
             self.display.message(f"stage {plan.name}: keeps the tokenizer of the previous stage ({', '.join(same)})")
-        return {space: self.corpora[before.name].codec.tokenizers[space] for space in same}
+        known = {s: t for corpus in self.corpora_of[before.name].values() for s, t in corpus.codec.tokenizers.items()}
+        return {space: known[space] for space in same}
 
     # ----------------------------------------------------------------------------------------------------------- stages
 
@@ -276,14 +297,14 @@ class Trainer:
             self.report(plan, policy.remarks + diverged)
             write_weights(final, weights, self.record.get("files"))
         if self.network.is_sharded():
-            self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu").to(self.device)
+            self.network = build_network(plan, self.infos(), self.run.seed, "cpu").to(self.device)
         self.network.load(weights)
         return weights
 
     def warn_of_small_batches(self, plan: StagePlan) -> None:
         """Warn where an update has so few examples that its gradient is mostly noise."""
         for phase in self.loop.phases:
-            examples = len(self.corpus.splits[phase.phase.data])
+            examples = len(self.corpora[source_of(phase.phase, self.corpora)].splits[phase.phase.split])
             per_update = phase.accumulate * examples / len(phase.feed)
             if per_update < MIN_EXAMPLES <= examples:
                 of = f"stage {plan.name}: " if len(self.plans) > 1 else ""
@@ -306,18 +327,34 @@ class Trainer:
 
     def build_stage(self, plan: StagePlan, before: dict[str, Tensor]) -> None:
         """Build the network of a stage, initialized from the weights of the previous stage, and check that the parts fit."""
-        self.corpus, self.learning, self.evaluation = self.corpus_of(plan), plan.learning(), plan.evaluation()
+        self.corpora, self.learning, self.evaluation = self.data_of(plan), plan.learning(), plan.evaluation()
+        evaluations = plan.evaluations()
         check_early_stopping(self.learning, self.evaluation)
-        check_evaluation(self.evaluation, self.corpus.codec.info)
-        if self.evaluation.every and self.evaluation.split not in self.corpus.splits:
-            raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(self.corpus.splits)}")
-        self.network = build_network(plan, self.corpus.codec.info, self.run.seed, "cpu", report=self.display.message)
-        check_metrics(self.evaluation, self.network.model)
+        check_evaluations(plan, evaluations, self.infos())
+        splits = list(dict.fromkeys(split for corpus in self.corpora.values() for split in corpus.splits))
+        if self.evaluation.every and self.evaluation.split not in splits:
+            raise ValueError(f"evaluate.split is {self.evaluation.split!r}, but the data has: {', '.join(splits)}")
+        self.network = build_network(plan, self.infos(), self.run.seed, "cpu", report=self.display.message)
+        for evaluation in evaluations.values():
+            check_metrics(evaluation, self.network.model)
+        self.parts = {
+            name: EvaluationPart(
+                evaluations[name],
+                self.network.objectives[part.objective],
+                self.corpora[part.source].codec,
+                part_splits(self.corpora[part.source], part.member),
+            )
+            for name, part in parts(plan).items()
+        }
         if before:
             loaded = transfer_weights(self.network, before, plan.start)
             total = len(self.network.tensors())
             self.display.message(f"stage {plan.name}: loaded {len(loaded)} of {total} tensors from the previous stage")
         self.network.to(self.device)
+
+    def infos(self) -> dict[str, Info]:
+        """Return the fields of each source of the current stage."""
+        return {name: corpus.codec.info for name, corpus in self.corpora.items()}
 
     def build_loop(self, plan: StagePlan) -> CheckpointPolicy:
         """Build the training loop of a stage with its callbacks. Returns the policy that saves its checkpoints."""
@@ -325,13 +362,15 @@ class Trainer:
         policy = CheckpointPolicy(self.folder, path, self.learning, plan.index, self.display, self.record)
         if self.processes.is_main:
             policy.checkpoints.clean()
-        for objective in self.network.objectives.values():
-            objective.setup(self.network.model, next(iter(self.corpus.splits.values())))
+        trained_on = {objective: source for source, objective in reversed(pairs(plan))}
+        for name, objective in self.network.objectives.items():
+            source = trained_on.get(name, next(iter(self.corpora)))
+            objective.setup(self.network.model, next(iter(self.corpora[source].splits.values())))
         callbacks = StageCallbacks(
             seed=self.run.seed,
             stage=plan.index,
             network=self.network,
-            corpus=self.corpus,
+            parts=self.parts,
             evaluation=self.evaluation,
             policy=policy,
             log=self.log,
@@ -344,8 +383,8 @@ class Trainer:
         )
         self.stages.append(callbacks)
 
-        def make_feed(split: str, objective: Objective, phase: str) -> Feed:
-            return self.make_feed(plan, split, objective, phase)
+        def make_feed(phase: Phase, objective: Objective, name: str) -> Feed:
+            return self.make_feed(plan, phase, objective, name)
 
         callbacks.loop = self.loop = TrainingLoop(
             self.network,
@@ -361,14 +400,14 @@ class Trainer:
         callbacks.steps_per_epoch = self.loop.steps_per_epoch
         return policy
 
-    def make_feed(self, plan: StagePlan, split: str, objective: Objective, phase: str) -> Feed:
+    def make_feed(self, plan: StagePlan, phase: Phase, objective: Objective, name: str) -> Feed:
         """Build the batches of a phase."""
-        splits = self.corpus.splits
-        if split not in splits:
-            raise ValueError(f"phase {phase}: there is no split {split!r} in the data (splits: {', '.join(splits)})")
+        splits = self.corpora[source_of(phase, self.corpora)].splits
+        if phase.split not in splits:
+            raise ValueError(f"phase {name}: there is no split {phase.split!r} in the data (splits: {', '.join(splits)})")
         batch_tokens, batch_size = self.learning.batch_tokens, self.learning.batch_size
-        seed = (self.run.seed, plan.index, phase)
-        feed = Feed(splits[split], objective, key=seed, budget=batch_tokens, batch_size=batch_size)
+        seed = (self.run.seed, plan.index, name)
+        feed = Feed(splits[phase.split], objective, key=seed, budget=batch_tokens, batch_size=batch_size)
         self.feeds.append(feed)
         return feed
 
@@ -376,23 +415,16 @@ class Trainer:
 
     def finish(self) -> TrainedRun:
         """Evaluate the final weights and write the final files."""
-        objective = next(iter(self.network.objectives.values()))
         results: dict[str, EvaluationResult] = {}
         for split in ("valid", "test"):
-            if split in self.corpus.splits:
+            if any(split in part.splits for part in self.parts.values()):
                 with self.display.waiting(f"evaluating on {split}"):
-                    results[split] = self.evaluation.evaluate(
-                        self.network.model,
-                        objective,
-                        self.corpus.splits[split],
-                        self.corpus.codec,
-                        self.device,
-                        key=final_key(self.run, split),
-                    )
+                    key = final_key(self.run, split)
+                    results[split] = evaluate_parts(self.parts, split, self.network.model, self.device, key=key)
         for found in results.values():
-            found.remarks += no_better_than_constant(found) + self.remarks
+            found.remarks += constant_remarks(found) + self.remarks
         result = artifacts.write_metrics(self.folder, results, self.evaluation.metrics, self.display)
-        artifacts.write_ledger(self.folder, self.corpus.ledger, self.progress)
+        artifacts.write_ledger(self.folder, join_ledgers(self.corpora), self.progress)
         artifacts.draw_curve(self.folder, self.display)
         trained = self.trained(result)
         artifacts.draw_classifier_plots(trained, self.folder, self.display)
@@ -401,7 +433,9 @@ class Trainer:
     def trained(self, result: EvaluationResult) -> TrainedRun:
         """Return the run with its final weights. Only the first process evaluates; the others have an empty result."""
         model = self.network.model.eval()
-        return TrainedRun(self.run, model, self.corpus.codec, self.network.objectives, folder=self.folder.path, result=result)
+        codecs = {name: corpus.codec for name, corpus in self.corpora.items()}
+        codec = codecs[main_source(self.plans[-1])]
+        return TrainedRun(self.run, model, codec, self.network.objectives, folder=self.folder.path, result=result, codecs=codecs)
 
     # ------------------------------------------------------------------------------------------------------------- usage
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import message, print_json, print_json_line, print_result
-from weft.cli.options import Json, RunOrModel, command
+from weft.cli.options import Json, RunOrModel, Source, command
 from weft.cli.runs import load_for_files
 from weft.core.printable import printable_line
 
@@ -45,6 +45,7 @@ def evaluate(
     run: RunOrEncoder,
     files: Files = None,
     split: Split = None,
+    source: Source = None,
     similarity: Similarity = False,
     as_json: Json = False,
 ) -> None:
@@ -56,8 +57,8 @@ def evaluate(
     if similarity or _is_bare_encoder(run):
         _evaluate_similarity(run, files or [], as_json)
         return
-    trained, data_files = load_for_files(run, files)
-    report_evaluation(run, trained, split, data_files, as_json)
+    trained, data_files = load_for_files(run, files, source)
+    report_evaluation(run, trained, split, data_files, as_json, source=source)
 
 
 def report_evaluation(
@@ -68,6 +69,7 @@ def report_evaluation(
     as_json: bool,
     more: Mapping[str, float] = {},
     warnings: Sequence[str] = (),
+    source: str | None = None,
 ) -> None:
     """Evaluate a run, print the metrics and, for a split of its data, write them into its folder.
 
@@ -79,6 +81,7 @@ def report_evaluation(
         as_json: Whether to print JSON.
         more: Further metrics, from a command of a plug-in; they have no confidence intervals.
         warnings: Warnings about these metrics.
+        source: The name of the source, in a run with named sources.
     """
     from weft.core.io import finite, write_json
     from weft.evaluate import class_report
@@ -92,7 +95,8 @@ def report_evaluation(
     metric_values = {**result.metric_values, **more}
     if not files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
-        write_json(run / f"metrics-{result.split}.json", finite(document))
+        of = f"{source}-" if source else ""
+        write_json(run / f"metrics-{of}{result.split}.json", finite(document))
         if problem := plot_classification(trained, result, run):
             message(problem)
     report = class_report(result, trained.codec.info)
@@ -144,11 +148,12 @@ def errors(
     run: RunOrModel,
     files: Files = None,
     split: Split = None,
+    source: Source = None,
     max_examples: Annotated[int, typer.Option(help="Number of examples to show.", min=1)] = 20,
     as_json: Json = False,
 ) -> None:
     """Show the examples with the largest loss, with prediction and reference."""
-    trained, data_files = load_for_files(run, files)
+    trained, data_files = load_for_files(run, files, source)
     for error in trained.errors(_data(split, data_files), max_examples):
         if as_json:
             print_json_line(vars(error))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weft.cli.console import FAILURE, batch_size, message, print_json_line, print_line, read_lines, stream
-from weft.cli.options import Json, RunOrModel, command
+from weft.cli.options import Json, RunOrModel, Source, command
 from weft.cli.runs import PREDICTORS, capabilities, commands_for, load_for_files
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def predict(
     arguments: Input = None,
     input_format: Format = InputFormat.AUTO,
     out: Out = None,
+    source: Source = None,
     as_json: Json = False,
 ) -> None:
     """Predict the class, tags, value, correct choice, answer span or masked tokens (<mask>) of each input row, in order.
@@ -71,18 +72,18 @@ def predict(
     In lines, tabs separate the texts of an example: a sentence pair; a question and its context; a question and its choices. A
     row that cannot be read gets an empty prediction and is reported.
     """
-    trained, files = load_for_files(run, arguments)
+    trained, files = load_for_files(run, arguments, source)
     if not PREDICTORS & capabilities(trained):
         commands = commands_for(trained) or ["no other command"]
         raise ValueError(f"{run} has no classifier, tagger or other predictor; it supports {', '.join(commands)}")
     if len(files) > 1:
         raise ValueError(f"got {len(files)} files, {files[0]} and {files[1]}; predict reads one at a time")
     file = Path(files[0]) if files else None
-    source = _source(trained, file, input_format)
-    rows = stream(_rows(trained, file, source), lambda batch: _predictions(trained, batch))
+    reader = _source(trained, file, input_format)
+    rows = stream(_rows(trained, file, reader), lambda batch: _predictions(trained, batch))
     counted = _Counted(rows)
     if out is not None:
-        _write(trained, file, source, out, counted)
+        _write(trained, file, reader, out, counted)
     else:
         _print(trained, counted, as_json)
     counted.report()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -207,3 +207,36 @@ class Data(ABC):
     @abstractmethod
     def tokenizers(self) -> dict[str, Tokenizer]:
         """Untrained tokenizers by id space, to be loaded from a run folder."""
+
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of its splits that are evaluated separately: the sources of a mixture. Empty = a single source."""
+        return ()
+
+    def training_key(self) -> Any:
+        """What the training texts depend on, as a JSON value, to cache a tokenizer trained on them; None = it is not cached."""
+        return None
+
+    def training_texts(self, folder: Path, progress: ProgressCallback | None = None) -> dict[str, Iterable[str]]:
+        """The texts of the training split by id space, on which sources of one id space train a common tokenizer.
+
+        Args:
+            folder: An empty folder for temporary files, which exists as long as the texts are read.
+            progress: Called with the progress.
+        """
+        corpus = self.open(splits=("train",), progress=progress)
+        split, info = corpus.splits["train"], corpus.codec.info
+        spaces = {f.space: [g.name for g in info.tokenized() if g.space == f.space] for f in info.tokenized()}
+        return {space: _Cells(split, names) for space, names in spaces.items()}
+
+
+class _Cells:
+    """The texts of some fields of a dataset; may be iterated over several times."""
+
+    def __init__(self, dataset: Dataset, names: Sequence[str]):
+        self.dataset, self.names = dataset, names
+
+    def __iter__(self) -> Iterator[str]:
+        for row in range(len(self.dataset)):
+            cells = self.dataset.raw(row)
+            for name in self.names:
+                yield from cells[name].split("\t")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -79,6 +80,9 @@ class Dates(Data):
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {"characters": Character(vocab_size=len(Special.NAMES) + len(alphabet()))}
 
+    def training_texts(self, folder: Path, progress: ProgressCallback | None = None) -> dict[str, Iterable[str]]:
+        return {"characters": [alphabet()]}
+
     def open(
         self,
         codec: Codec | None = None,
@@ -88,8 +92,9 @@ class Dates(Data):
         progress: ProgressCallback | None = None,
     ) -> Corpus:
         if codec is None:
-            own = self.tokenizers()
-            own["characters"].train([alphabet()])
+            own = dict(tokenizers or self.tokenizers())
+            if not tokenizers:
+                own["characters"].train([alphabet()])
             codec = Codec(self.declare(), own)
         days = self._days()
         datasets = {

@@ -73,7 +73,7 @@ def cache_rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
         >>> data().declare()["label"].vocab
         2
     """
-    lines = [json.dumps(_named(row, columns), ensure_ascii=False, default=_to_json) + "\n" for row in table_rows(data)]
+    lines = [json_line(row, columns) for row in table_rows(data)]
     if not lines:
         raise ValueError("data has no rows; at least one is needed")
     content = "".join(lines).encode("utf-8", "surrogatepass")
@@ -85,6 +85,11 @@ def cache_rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
             new.write_bytes(content)
             new.replace(file)
     return str(file)
+
+
+def json_line(row: Any, columns: tuple[str, ...] = ("text",)) -> str:
+    """Return a row as a line of JSON. See ``cache_rows``."""
+    return json.dumps(_named(row, columns), ensure_ascii=False, default=_to_json) + "\n"
 
 
 def is_table(data: Any) -> bool:

@@ -6,7 +6,7 @@ A subclass parses its rows; validation splits, tokenizer training, malformed and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from weft.core.registry import Build, name_of, option_parameters
 from weft.core.text_stream import check_encoding
 from weft.data import cache, fingerprints, prepared
 from weft.data.holdout import HoldOut
+from weft.data.hub_rows import local_file
 from weft.data.ledger import Ledger
 from weft.data.prepared import PreparedDataset, is_done
 from weft.data.sources.cursor import Cursor, CursorMark
@@ -34,6 +35,7 @@ from weft.data.sources.training_scan import (
     hash_unit,
     scan_training_files,
     train_tokenizers,
+    training_samples,
 )
 
 FORMAT = 3
@@ -97,7 +99,8 @@ class TextSource(Data):
         super().__init__()
         self.paths = {"train": train, "valid": valid, "test": test}
         self.tokenizer, self.max_length = tokenizer, max_length
-        self.on_bad_row, self.on_overflow, self.encoding = on_bad_row, on_overflow, encoding
+        self.on_bad_row: BadRows = on_bad_row
+        self.on_overflow, self.encoding = on_overflow, encoding
         self.hold_out, self.validation_fraction = hold_out, hold_out.fraction
         self.stratify, self.group, self.fold = self.hold_out.stratify, self.hold_out.group, self.hold_out.fold
         self.folds, self.split_seed = self.hold_out.folds, self.hold_out.split_seed
@@ -225,6 +228,15 @@ class TextSource(Data):
                 ledgers[name] |= count_train_overlap(name, key, datasets["train"], datasets[name], fields, progress)
         return Corpus(codec, datasets, ledgers)
 
+    def training_key(self) -> Any:
+        files = fingerprints.of_files(self._existing_files("train"))
+        return [self._identity(without=self.encoding_options), self.holds_out("train"), files]
+
+    def training_texts(self, folder: Path, progress: ProgressCallback | None = None) -> dict[str, Iterable[str]]:
+        sample = folder / "sample.jsonl"
+        scan = scan_training_files(self, self._existing_files("train"), sample, progress or _silent)
+        return training_samples(self, scan, sample)
+
     def holds_out(self, split: str) -> bool:
         """Whether this split shares the training files because validation rows are held out."""
         return split != "test" and self.paths["valid"] is None and (self.fold is not None or self.validation_fraction > 0)
@@ -264,7 +276,7 @@ class TextSource(Data):
         return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields, *self.classes]
 
     def _existing_files(self, name: str) -> list[list[str]]:
-        files = self.files(self.paths[name])
+        files = [[local_file(file) for file in group] for group in self.files(self.paths[name])]
         if not all(files):
             raise ValueError(f"{self.paths[name]}: the folder has no files; data.{name} needs at least one")
         for file in flatten(files):
@@ -363,11 +375,15 @@ class TextSource(Data):
         ledger.reject(row, problem)
 
 
+class MissingSplitError(ValueError):
+    """The data has none of the requested splits."""
+
+
 def select_splits(available: Sequence[str], requested: Sequence[str]) -> list[str]:
     """Return the requested splits; raise ValueError if the data has none of them."""
     wanted = [split for split in available if not requested or split in requested]
     if not wanted:
-        raise ValueError(f"the data has no split {' or '.join(map(repr, requested))}; available: {', '.join(available)}")
+        raise MissingSplitError(f"the data has no split {' or '.join(map(repr, requested))}; available: {', '.join(available)}")
     return wanted
 
 

@@ -182,12 +182,18 @@ def select_validation(spec: HoldOut, hashes: list[bytes], classes: list[str], ro
 
 def train_tokenizers(source: TextSource, scan: TrainingScan, sample: Path, progress: ProgressCallback) -> dict[str, Tokenizer]:
     """Train one tokenizer per id space on the sample."""
-    tokenizers, spaces = source.tokenizers(), list(source.text_fields().values())
+    tokenizers, samples = source.tokenizers(), training_samples(source, scan, sample)
     for space, tokenizer in tokenizers.items():
         progress(f"training the tokenizer of {space}", 0, 0)
-        columns = [index for index, other in enumerate(spaces) if other == space]
-        tokenizer.train(TrainingSample(sample, columns, scan.held_out))
+        tokenizer.train(samples[space])
     return tokenizers
+
+
+def training_samples(source: TextSource, scan: TrainingScan, sample: Path) -> dict[str, Iterable[str]]:
+    """Return the sampled texts of each id space."""
+    spaces = list(source.text_fields().values())
+    columns = {space: [index for index, other in enumerate(spaces) if other == space] for space in spaces}
+    return {space: TrainingSample(sample, of_space, scan.held_out) for space, of_space in columns.items()}
 
 
 def _labels(target: TargetSpec, found: Iterable[str], files: list[list[str]]) -> list[str]:
