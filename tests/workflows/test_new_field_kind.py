@@ -242,7 +242,7 @@ def test_it_is_predicted_from(home: Path) -> None:
         == 0
     )
     answer = run(home, "predict", "echo", "--json", given=b"2 1.5\n")
-    assert json.loads(answer.out)["prediction"] == [2.0, 1.5], answer.err
+    assert json.loads(answer.out) == {"signal": "2 1.5", "answer": [2.0, 1.5]}, answer.err
 
 
 def test_without_the_plugin_the_message_names_it(home: Path) -> None:
