@@ -13,7 +13,8 @@ from tests.commands import weft
 from typer.testing import CliRunner
 
 from weft.cli import numbers
-from weft.cli.options import Plugins, SearchOptions, command, import_plugins
+from weft.cli.options import SearchOptions, command
+from weft.cli.plugins import Plugins, import_plugins
 from weft.generate import BeamSearch, GreedySearch, Sampling
 
 RECIPE = partial(BeamSearch, beams=4)
@@ -90,7 +91,7 @@ def test_only_plain_digits_are_numbers(number: str, option: str, tmp_path: Path)
 
 
 def test_plain_digits_are_numbers(tmp_path: Path) -> None:
-    answer = weft("generate", tmp_path, "--seed", "12", "--temperature", "1e-1", "--label", "1_000")
+    answer = weft("transfer", tmp_path, "--seed", "12", "--temperature", "1e-1", "--to", "1_000")
     assert "not a number" not in answer.err and "recipe.yaml" in answer.err
 
 

@@ -262,7 +262,7 @@ def test_mistakes(folder: Path, published: Path, tmp_path: Path) -> None:
     (tmp_path / "one.tsv").write_text("text\tlabel\na\tpos\n")
     rejects("got 1 answers; classification needs at least two", *template, file=tmp_path / "one.tsv")
     rejects("the longest prompt is too long", *template, *train, "--shots", "8", model=published)
-    rejects("64 learned positions", *template, *train, "--shots", "8", model=published)
+    rejects("the model has 64 positions", *template, *train, "--shots", "8", model=published)
     rejects("there is no file or folder", *template, model=tmp_path / "nothing")
 
 

@@ -19,24 +19,25 @@ from weft.cli.commands.demo import demo
 from weft.cli.commands.embed import embed
 from weft.cli.commands.evaluate import errors, evaluate
 from weft.cli.commands.experiments import compare, sweep
-from weft.cli.commands.generate import generate, transfer
+from weft.cli.commands.generate import generate
 from weft.cli.commands.inspect import inspect
-from weft.cli.commands.latent import latent
 from weft.cli.commands.new import new
 from weft.cli.commands.predict import predict
 from weft.cli.commands.prompt import prompt
 from weft.cli.commands.train import train
 from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message, print_result
 from weft.cli.numbers import check_numbers
+from weft.cli.plugins import BUILT_IN, import_command_modules, import_plugins, requested_modules
+from weft.cli.plugins import COMMANDS as PLUGIN_COMMANDS
 from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
     "Train": [demo, new, baseline, check, train, sweep],
-    "Use a trained model": [generate, predict, embed, prompt, transfer, convert],
+    "Use a trained model": [generate, predict, embed, prompt, convert],
     "Evaluate and inspect": [evaluate, errors, compare, inspect],
     "Catalog": [catalog, recipes, schema],
 }
-"""Every command by help panel; the group ``latent`` is added to the second one."""
+"""Commands by help panel; plug-ins add theirs."""
 
 
 @contextlib.contextmanager
@@ -52,6 +53,22 @@ def _printable_usage_errors() -> Iterator[None]:
 
 class WeftGroup(typer.core.TyperGroup):
     """Command group that exits quietly on a closed pipe and reports Ctrl-C."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command, among those of the modules of ``--import`` too."""
+        if args and args[0] not in self.commands:
+            import_plugins(requested_modules(args))
+            self.add_plugin_commands()
+        return super().resolve_command(ctx, args)
+
+    def add_plugin_commands(self) -> None:
+        """Add the commands that were registered after weft started."""
+        late = typer.Typer()
+        for one in PLUGIN_COMMANDS.values():
+            if one.name not in self.commands:
+                one.add_to(late)
+        if late.registered_commands or late.registered_groups:
+            self.commands.update(typer.main.get_group(late).commands)
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         try:
@@ -84,7 +101,11 @@ app = typer.Typer(
 for _panel, _functions in COMMANDS.items():
     for _function in _functions:
         app.command(rich_help_panel=_panel)(_function)
-app.add_typer(latent, name="latent", rich_help_panel="Use a trained model")
+        BUILT_IN.add(_function.__name__)
+for _problem in import_command_modules():
+    message(f"warning: {_problem}")
+for _command in PLUGIN_COMMANDS.values():
+    _command.add_to(app)
 
 
 def _print_version(requested: bool) -> None:

@@ -9,13 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from weft.core.io import MAX_DATA_BYTES
 from weft.core.printable import one_line, printable, printable_json, printable_line
-
-if TYPE_CHECKING:
-    from weft.systems.latent_text.space import LatentSpace
 
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 """Exit codes."""
@@ -94,16 +91,3 @@ def print_text(text: str, details: dict[str, Any], as_json: bool) -> None:
         print_json_line({**details, "text": text})
     else:
         print_line(text)
-
-
-def warn_lost_input(space: LatentSpace) -> None:
-    """Report how many texts were truncated and how many have words outside the vocabulary."""
-    if space.truncated:
-        limit = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.max_length} tokens"
-        message(f"truncated {space.truncated:,} text{'s' * (space.truncated > 1)} to {limit}")
-    if space.unknown:
-        texts = f"{space.unknown:,} of {space.encoded:,} text{'s' * (space.encoded > 1)}"
-        verb = "has" if space.unknown == 1 else "have"
-        message(
-            f"{texts} {verb} words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word"
-        )

@@ -7,9 +7,7 @@ dataclass such as `SearchOptions`) is expanded into the options of the group; ev
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from weft.cli.numbers import note_numbers
+from weft.cli.plugins import Plugins, import_plugins
 
 SEARCH_PANEL = "Decoding"
 
@@ -104,40 +103,10 @@ class SearchOptions:
         return functools.partial(GreedySearch if self.beams else default, **limit)
 
 
-@dataclass(frozen=True)
-class Plugins:
-    """The plug-in modules of a command: those of ``--import``, then the installed ones."""
-
-    requested: list[str]
-    names: list[str]
-
-    def arguments(self) -> list[str]:
-        """The ``--import`` options that request the same plug-ins."""
-        return [f"--import={module}" for module in self.requested]
-
-
 ImportOption = Annotated[
     list[str] | None,
     typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts; may be repeated."),
 ]
-
-
-def import_plugins(modules: list[str] | None) -> Plugins:
-    """Import plug-ins: the named modules and the installed ones with an entry point ``weft.plugins``."""
-    from importlib.metadata import entry_points
-
-    names = list(modules or [])
-    if names and "" not in sys.path:
-        sys.path.insert(0, "")
-    names += [e.value for e in entry_points(group="weft.plugins") if e.value not in names]
-    if names:
-        importlib.import_module("weft.training.run")  # first: a plug-in must not take a name of weft's own catalog
-    for module in names:
-        try:
-            importlib.import_module(module.partition(":")[0])
-        except (Exception, SystemExit) as error:  # third-party code: anything can go wrong
-            raise ValueError(f"cannot import the plug-in {module}: {type(error).__name__}: {error}") from error
-    return Plugins(list(modules or []), names)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

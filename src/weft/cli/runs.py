@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from weft.cli.console import FAILURE, INTERRUPTED, message
+from weft.cli.plugins import COMMANDS
 
 if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
     from weft.training.run import Run
+
+PREDICTORS = frozenset(("Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"))
+"""Protocols of models that ``weft predict`` can use."""
+_PROTOCOLS = {"weft generate": {"Decodes"}, "weft predict": PREDICTORS, "weft embed": {"Encodes"}}
 
 
 def read_recipe(recipe: str, overrides: list[str] | None) -> Run:
@@ -52,6 +57,15 @@ def load_for_files(run: Path, arguments: list[str] | None) -> tuple[TrainedRun, 
 def capabilities(run: TrainedRun) -> set[str]:
     """The names of the protocols that the model of a run provides."""
     return {protocol.__name__ for protocol in run.model.provides()}
+
+
+def commands_for(run: TrainedRun) -> list[str]:
+    """The commands that a run supports, those of plug-ins included."""
+    provided = capabilities(run)
+    if getattr(run.model, "class_conditional", False):
+        provided -= {"Decodes"}  # not from a text alone
+    plain = [name for name, any_of in _PROTOCOLS.items() if any_of & provided]
+    return [*plain, *(f"weft {one.name}" for one in COMMANDS.values() if one.supports is not None and one.supports(run))]
 
 
 @contextlib.contextmanager

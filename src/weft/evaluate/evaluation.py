@@ -143,6 +143,11 @@ class Evaluation:
         self.monitor = name.replace("-", "_") + slash + group  # macro-f1 is a metric in the catalog, macro_f1 its value
         self.batch_tokens = batch_tokens
         self.metrics = [build() for build in metrics or []]
+        for metric in self.metrics:
+            if metric.inputs not in (*_FROM_PREDICTIONS, "loss", "model"):
+                raise OptionError(
+                    "metrics", f"{type(metric).__name__}.inputs is {metric.inputs!r}; use text, label, loss or model"
+                )
         self.search = search()
 
     def steps_between(self, steps_per_epoch: float) -> int:

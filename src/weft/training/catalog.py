@@ -1,6 +1,6 @@
 """Fill the catalog: import every package that registers parts, so that recipes can use them by name.
 
-The research systems are imported by name here and nowhere else below ``weft.cli``: no other package depends on them.
+The research systems are plug-ins that come with weft: ``weft.systems`` lists the modules that register their parts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ PACKAGES = (
     "weft.generate",
     "weft.evaluate",
     "weft.training.stages",
-    "weft.systems",
 )
 
 
 def fill_catalog() -> None:
     """Register all parts that weft ships."""
-    for package in PACKAGES:
+    for package in (*PACKAGES, *importlib.import_module("weft.systems").PARTS):
         importlib.import_module(package)

@@ -12,6 +12,7 @@ from weft.training.run_folder import RunFolder
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 """Folder of the shipped recipes."""
+_FOLDERS = [RECIPES]
 
 
 def read_run(file: str | Path, overrides: Sequence[str] = (), *, files: bool = True) -> Run:
@@ -71,5 +72,21 @@ def find_recipe(name: str | Path) -> Path:
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """Return the shipped recipes: name -> path."""
-    return {p.stem: p for p in sorted(RECIPES.glob("*.yaml"))}
+    """Return the shipped recipes and those of plug-ins: name -> path."""
+    return {path.stem: path for folder in _FOLDERS for path in sorted(folder.glob("*.yaml"))}
+
+
+def register_recipes(folder: Path) -> None:
+    """Register the recipes of a plug-in, so that they are found by name. Raises ValueError for a name that is taken.
+
+    Args:
+        folder: A folder with files ``NAME.yaml``.
+    """
+    known = shipped_recipes()
+    names = [path.stem for path in sorted(folder.glob("*.yaml")) if folder not in _FOLDERS]
+    if not names and folder not in _FOLDERS:
+        raise ValueError(f"{folder} has no recipe (*.yaml)")
+    if taken := [name for name in names if name in known]:
+        raise ValueError(f"{folder / taken[0]}.yaml: the recipe {taken[0]!r} exists ({known[taken[0]]}); choose another name")
+    if names:
+        _FOLDERS.append(folder)

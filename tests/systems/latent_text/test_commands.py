@@ -1,4 +1,4 @@
-"""Commands of runs with a latent space: weft latent, transfer, generate --label, evaluate --oracle."""
+"""Commands of runs with a latent space: weft latent and transfer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weft.systems.latent_text.run_evaluation import evaluate_run
 
 def test_help_of_every_latent_command_imports_nothing_heavy():
     code = (
-        "import sys\nfrom weft.cli.app import main\nfrom weft.cli.commands.latent import latent\n"
+        "import sys\nfrom weft.cli.app import main\nfrom weft.systems.latent_text.commands import latent\n"
         "names = [c.name or c.callback.__name__ for c in latent.registered_commands]\n"
         "for words in [['latent', '--help'], *(['latent', 'r', name, '-h'] for name in names)]:\n"
         "    try: main(words)\n"
@@ -134,11 +134,11 @@ def test_transfer_and_conditional_generate_commands(home, conditional):
     assert answer.code == 0 and answer.out.split("\n") == [*conditional.transfer([*TEXTS, ""], "good"), ""]
     as_json = weft("transfer", home / "conditional", "--to", "bad", "--json", home / "texts.txt").out.splitlines()
     assert json.loads(as_json[0]) == {"input": TEXTS[0], "label": "bad", "text": conditional.transfer(TEXTS[:1], "bad")[0]}
-    samples = weft("generate", home / "conditional", "--label", "good", "--samples", "3", "--seed", "2")
+    samples = weft("latent", home / "conditional", "sample", "--label", "good", "--samples", "3", "--seed", "2")
     assert samples.out.split("\n")[:-1] == conditional.sample(3, "good", seed=2)
-    best = weft("generate", home / "conditional", "--label", "good", "--beams", "3", "--n-best", "2", "--json")
+    best = weft("latent", home / "conditional", "sample", "--label", "good", "--beams", "3", "--json")
     rows = [json.loads(line) for line in best.out.splitlines()]
-    assert len(rows) == 10 and rows[0]["label"] == "good" and len(rows[0]["answers"]) == 2
+    assert len(rows) == 10 and {row["label"] for row in rows} == {"good"}
 
 
 def test_generate_reconstructs_without_classes(home, space):
@@ -147,7 +147,7 @@ def test_generate_reconstructs_without_classes(home, space):
 
 def test_evaluate_with_an_oracle_adds_generation_and_transfer_metrics(home):
     both = ("--oracle", f"good={home / 'good.txt'}", "--oracle", f"bad={home / 'bad.txt'}")
-    answer = weft("evaluate", home / "conditional", "--split", "valid", *both, "--json")
+    answer = weft("latent", home / "conditional", "evaluate", "--split", "valid", *both, "--json")
     assert answer.code == 0, answer.err
     metric_values, expected = json.loads(answer.out), evaluate_run(home / "conditional", EXAMPLES, split="valid").metric_values()
     assert {name: metric_values[name] for name in expected} == expected and "loss" in metric_values
@@ -155,7 +155,7 @@ def test_evaluate_with_an_oracle_adds_generation_and_transfer_metrics(home):
         "warnings are part of the JSON output"
     )
     assert json.loads((home / "conditional" / "metrics-valid.json").read_text())["transfer_bleu_4"] == expected["transfer_bleu_4"]
-    plain = weft("evaluate", home / "conditional", "--split", "valid", *both).out
+    plain = weft("latent", home / "conditional", "evaluate", "--split", "valid", *both).out
     assert plain.count("of the real texts are in the training set of the oracle") == 1
     assert ["transfer_accuracy", f"{expected['transfer_accuracy']:.4f}"] in [line.split() for line in plain.splitlines()]
     assert "oracle_accuracy" not in weft("evaluate", home / "conditional", "--split", "valid").out
@@ -164,7 +164,7 @@ def test_evaluate_with_an_oracle_adds_generation_and_transfer_metrics(home):
 
 
 def test_evaluate_with_fluency_texts_adds_perplexity(home):
-    words = ("evaluate", home / "conditional", "--split", "valid", "--oracle", home / "texts.tsv", "--json")
+    words = ("latent", home / "conditional", "evaluate", "--split", "valid", "--oracle", home / "texts.tsv", "--json")
     files = ("--fluency", home / "good.txt", "--fluency", home / "texts.tsv")
     answer = weft(*words, *files)
     assert answer.code == 0, answer.err
@@ -180,13 +180,13 @@ def test_evaluate_with_fluency_texts_adds_perplexity(home):
     assert f"warning: {real} of the real texts are in the training set of the language model; give it other texts" in remarks
     assert "generation_perplexity" not in json.loads(weft(*words).out)
     assert found.oracle_overlap == real and found.language_model_overlap == 0, "its training texts were not given"
-    assert "except those of generated texts" in " ".join(weft("evaluate", "--help").out.split())
+    assert "have no confidence intervals" in " ".join(weft("latent", "RUN", "evaluate", "--help").out.split())
 
 
 def test_predict_names_the_supported_commands(home):
     for name, can in (
         ("vae", "weft generate, weft embed, weft latent"),
-        ("conditional", "weft transfer --to CLASS, weft generate --label CLASS, weft embed, weft latent"),
+        ("conditional", "weft embed, weft transfer, weft latent"),
     ):
         answer = weft("predict", home / name, given=b"a\n")
         assert answer.code == 2 and answer.err.endswith(f"has no classifier, tagger or other predictor; it supports {can}\n")
@@ -224,17 +224,14 @@ def test_predict_names_the_supported_commands(home):
         (["latent", "{vae}"], "Missing command"),
         (["transfer", "{vae}", "--to", "good"], "does not support style transfer"),
         (["transfer", "{conditional}", "--to", "goood"], "has no class 'goood'; did you mean 'good'? (available: bad, good)"),
-        (["generate", "{vae}", "--label", "good"], "is not class-conditional"),
-        (["generate", "{conditional}", "--label", "goood"], "did you mean 'good'?"),
-        (["generate", "{vae}", "--samples", "3"], "--samples 3 is the number of class-conditional samples; add --label CLASS"),
-        (["generate", "{conditional}", "file.txt", "--label", "good"], "does not read file.txt"),
-        (["generate", "{conditional}"], "is class-conditional (bad, good); sample texts with weft generate"),
+        (["latent", "{conditional}", "sample", "--label", "goood"], "did you mean 'good'?"),
+        (["generate", "{conditional}"], "is class-conditional (bad, good); it supports weft embed, weft transfer, weft latent"),
         (
             ["latent", "{conditional}", "reconstruct"],
             "choose 'bad' or 'good' (on the command line: --label bad)",
         ),
-        (["evaluate", "{vae}", "--split", "valid", "--oracle", "{home}/texts.tsv"], "is not class-conditional"),
-        (["evaluate", "{conditional}", "--oracle", "gone.json"], "gone.json: file not found"),
+        (["latent", "{vae}", "evaluate", "--split", "valid", "--oracle", "{home}/texts.tsv"], "is not class-conditional"),
+        (["latent", "{conditional}", "evaluate", "--oracle", "gone.json"], "gone.json: file not found"),
         (
             ["evaluate", "{conditional}", "data.max_words=3"],
             "data.max_words=3 changes how data files are read, but no file is given",
@@ -246,14 +243,13 @@ def test_predict_names_the_supported_commands(home):
         (["evaluate", "{conditional}", "good={home}/good.txt", "{home}/texts.tsv"], "has no class but other files have one"),
         (["evaluate", "{conditional}", "good={home}/good.txt"], "test has one class (good)"),
         (["evaluate", "{conditional}", "good={home}/good.txt", "fine={home}/bad.txt"], "fine"),
-        (["evaluate", "{conditional}", "--split", "valid", "--oracle", "{home}/texts.txt"], "texts without a label"),
+        (["latent", "{conditional}", "evaluate", "--split", "valid", "--oracle", "{home}/texts.txt"], "texts without a label"),
         (
-            ["evaluate", "{conditional}", "--split", "valid", "--fluency", "{home}/texts.txt"],
-            "--fluency evaluates generated texts; add --oracle FILE",
+            ["latent", "{conditional}", "evaluate", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"],
+            "gone.txt: file not found",
         ),
-        (["evaluate", "{conditional}", "--oracle", "{home}/texts.tsv", "--fluency", "gone.txt"], "gone.txt: file not found"),
         (
-            ["evaluate", "{conditional}", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"],
+            ["latent", "{conditional}", "evaluate", "--oracle", "{home}/texts.tsv", "--fluency", "{home}/blank.txt"],
             "blank.txt: no texts found",
         ),
     ],

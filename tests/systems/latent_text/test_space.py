@@ -219,7 +219,7 @@ def test_a_model_with_a_conditional_prior_only_samples(conditional, monkeypatch)
         model, "memory_from", lambda z_BP, label_B=None: memory_from(z_BP, torch.zeros(len(z_BP), dtype=torch.long))
     )
     assert conditional.sample(3, "good") != conditional.sample(3, "bad")
-    with pytest.raises(ValueError, match=r"sample texts of a class with weft generate RUN --label good, or .*steer"):
+    with pytest.raises(ValueError, match=r"sample texts of a class with weft latent RUN sample --label good, or .*steer"):
         conditional.transfer([A], "good")
     found = evaluate_run(conditional.run, EXAMPLES * 2, split="valid")
     assert found.transfer is None and found.transferred == () and "transfer_accuracy" not in found.metric_values()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,46 +46,51 @@ def evaluate(
     files: Files = None,
     split: Split = None,
     similarity: Similarity = False,
-    oracle: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also evaluate class-conditional generation and style transfer with a classifier trained on this file: "
-            "a table with labels, CLASS=FILE for each class, or a saved classifier (.json).",
-        ),
-    ] = None,
-    fluency: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --oracle: also the perplexity of generated texts under an n-gram model of these texts; may be repeated.",
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a trained run on a split of its data or on other files, or an encoder on sentence similarity.
 
-    Metrics have 95% confidence intervals, except those of generated texts (generation_, transfer_; see --oracle). Of classifiers
-    and taggers, precision, recall and F1 of each class or entity type follow.
+    Metrics have 95% confidence intervals. Of classifiers and taggers, precision, recall and F1 of each class or entity type
+    follow.
     """
     if similarity or _is_bare_encoder(run):
         _evaluate_similarity(run, files or [], as_json)
         return
-    if fluency and not oracle:
-        raise ValueError("--fluency evaluates generated texts; add --oracle FILE")
+    trained, data_files = load_for_files(run, files)
+    report_evaluation(run, trained, split, data_files, as_json)
+
+
+def report_evaluation(
+    run: Path,
+    trained: TrainedRun,
+    split: str | None,
+    files: list[str],
+    as_json: bool,
+    more: Mapping[str, float] = {},
+    warnings: Sequence[str] = (),
+) -> None:
+    """Evaluate a run, print the metrics and, for a split of its data, write them into its folder.
+
+    Args:
+        run: The folder of the run.
+        trained: The run.
+        split: The split; None = the default one.
+        files: Data files instead of a split.
+        as_json: Whether to print JSON.
+        more: Further metrics, from a command of a plug-in; they have no confidence intervals.
+        warnings: Warnings about these metrics.
+    """
     from weft.core.io import finite, write_json
     from weft.evaluate import class_report
     from weft.inspect.classification_plots import plot_classification
     from weft.training.display import show_intervals
     from weft.training.run_folder import FORMAT
 
-    trained, data_files = load_for_files(run, files)
-    generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files) if oracle else ({}, [])
-    result = trained.evaluate(_data(split, data_files))
+    result = trained.evaluate(_data(split, files))
     result.remarks += [f"warning: {warning}" for warning in warnings]
     about = result.details(trained.evaluation().metrics)
-    metric_values = {**result.metric_values, **generated}
-    if not data_files:
+    metric_values = {**result.metric_values, **more}
+    if not files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
         write_json(run / f"metrics-{result.split}.json", finite(document))
         if problem := plot_classification(trained, result, run):
@@ -131,22 +137,6 @@ def _evaluate_similarity(model: Path, arguments: list[str], as_json: bool) -> No
         print_json({**result.metric_values, **about})
     else:
         print_result("\n".join([show_intervals(result.metric_values, about["intervals"], {}), *result.remarks]))
-
-
-def _evaluate_generation(
-    trained: TrainedRun, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
-) -> tuple[dict[str, float], list[str]]:
-    """Metrics of generated and rewritten texts by an external classifier, and warnings about them."""
-    from weft.systems.latent_text.run_evaluation import evaluate_run, is_oracle, open_oracle, train_fluency_model
-    from weft.training.display import Terminal
-
-    language_model, language_model_texts = train_fluency_model(fluency) if fluency else (None, [])
-    with Terminal().waiting("loading the classifier" if is_oracle(oracle) else "training the classifier") as progress:
-        classifier, oracle_texts = open_oracle(oracle)
-        options: dict[str, Any] = {"language_model": language_model, "language_model_texts": language_model_texts}
-        options |= {"oracle_texts": oracle_texts, "progress": progress}
-        result = evaluate_run(trained, classifier, split=split, files=files, **options)
-    return result.metric_values(), result.warnings()
 
 
 @command

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from weft.cli.console import FAILURE, INTERRUPTED, message, print_json
-from weft.cli.options import Json, Plugins, Quiet, Recipe, command
+from weft.cli.options import Json, Quiet, Recipe, command
+from weft.cli.plugins import Plugins
 
 
 class SearchMethod(StrEnum):

@@ -11,7 +11,7 @@ import typer
 
 from weft.cli.console import FAILURE, batch_size, message, print_json_line, print_line, read_lines, stream
 from weft.cli.options import Json, RunFolderArgument, command
-from weft.cli.runs import capabilities, load_for_files
+from weft.cli.runs import PREDICTORS, capabilities, commands_for, load_for_files
 
 if TYPE_CHECKING:
     from weft.data.requests import BadRequest, ReadsInputs
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from weft.inference.prediction import Prediction
     from weft.inference.trained_run import TrainedRun
 
-PREDICTORS = {"Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"}
 _SHOWN = 10
 """Rows without prediction that are listed."""
 
@@ -84,8 +83,6 @@ def predict(
     """
     trained, files = load_for_files(run, arguments)
     if not _predicts(trained):
-        from weft.systems.latent_text.inputs import commands_for
-
         commands = commands_for(trained) or ["no other command"]
         raise ValueError(f"{run} has no classifier, tagger or other predictor; it supports {', '.join(commands)}")
     if len(files) > 1:

@@ -11,7 +11,8 @@ import typer
 
 from weft.cli.console import message
 from weft.cli.launch import Group, launch
-from weft.cli.options import Overrides, Plugins, Quiet, Recipe, command
+from weft.cli.options import Overrides, Quiet, Recipe, command
+from weft.cli.plugins import Plugins
 from weft.cli.runs import read_recipe, resumable
 
 if TYPE_CHECKING:

@@ -1,33 +1,15 @@
-"""Input texts of the latent-space commands, and the commands that a run supports."""
+"""Input texts of the latent-space commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from weft.core.contracts import Latent
 from weft.data.text_files import TextWithLabel, class_and_file, read_labeled_texts, read_texts
 from weft.evaluate.subsample import subsample
 from weft.inference.trained_run import TrainedRun
 
 SPLITS = ("train", "valid", "test")
-_COMMANDS = {
-    "weft generate": {"Decodes"},
-    "weft predict": {"Classifies", "Tags", "ScoresChoices", "ExtractsSpans", "PredictsMasked"},
-    "weft embed": {"Encodes"},
-}
-
-
-def commands_for(run: TrainedRun) -> list[str]:
-    """Return the commands that a run supports, by the protocols of its structure."""
-    provided = {p.__name__ for p in run.model.provides()}
-    commands = {command: command for command, any_of in _COMMANDS.items() if any_of & provided}
-    if Latent.__name__ not in provided:
-        return list(commands)
-    class_conditional = bool(run.model.class_conditional)
-    if class_conditional or run.model.samples_by_label:
-        commands["weft generate"] = "weft generate --label CLASS"
-    return [*(["weft transfer --to CLASS"] if class_conditional else []), *commands.values(), "weft latent"]
 
 
 def load_texts(run: TrainedRun, inputs: Sequence[str], max_texts: int) -> list[TextWithLabel]:

@@ -95,7 +95,7 @@ class ClassLabels:
     def _alternative(self, label: Labels = None) -> str:
         """What the run supports instead of decoding with a class."""
         name = label if isinstance(label, str) and label in self.names else next(iter(self.names), "")
-        sampling = f"sample texts of a class with weft generate RUN --label {name}, or " if self.samples_by_label else ""
+        sampling = f"sample texts of a class with weft latent RUN sample --label {name}, or " if self.samples_by_label else ""
         return f"{sampling}move texts along an attribute vector with steer (weft latent RUN steer --target FILE --source FILE)"
 
 

@@ -22,7 +22,7 @@ from weft.inference.load import load
 from weft.inference.trained_run import TrainedRun
 from weft.systems.latent_text.arithmetic import Interpolation, InterpolationStep, check_scale, interpolate_latents
 from weft.systems.latent_text.evaluate.samples import max_new_tokens, sample_prior
-from weft.systems.latent_text.inputs import commands_for, text_list
+from weft.systems.latent_text.inputs import text_list
 from weft.systems.latent_text.labels import ClassLabels, Labels
 
 SearchStrategy = Search | Build[Search] | None
@@ -53,6 +53,8 @@ class LatentSpace:
 
     def __init__(self, run: TrainedRun):
         if Latent not in run.model.provides():
+            from weft.cli.runs import commands_for
+
             supported = commands_for(run)
             use = f"it supports {', '.join(supported)}; " if supported else ""
             raise ValueError(f"{run.folder or 'this run'} has no latent space; {use}train a structure with one, such as text-vae")

@@ -1,4 +1,7 @@
-"""``weft latent RUN ...``: encode, decode and traverse the latent space of a trained run."""
+"""The commands of latent-variable text models: ``weft latent RUN ...`` and ``weft transfer``.
+
+``weft latent`` encodes, decodes and traverses the latent space of a trained run, and evaluates class-conditional generation.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from weft.cli.commands.evaluate import Files, Split, report_evaluation
 from weft.cli.console import (
     batch_size,
     message,
@@ -18,11 +22,13 @@ from weft.cli.console import (
     print_text,
     read_lines,
     stream,
-    warn_lost_input,
 )
 from weft.cli.options import InputLines, Json, Label, RunFolderArgument, SearchOptions, command
+from weft.cli.plugins import register_command
+from weft.cli.runs import load_for_files
 
 if TYPE_CHECKING:
+    from weft.inference.trained_run import TrainedRun
     from weft.systems.latent_text.space import LatentSpace
 
 latent = typer.Typer(
@@ -228,3 +234,99 @@ def plot(
         print_json_line({"file": str(out), "texts": len(examples), "variance": ratio.tolist()})
     else:
         print_result(f"wrote {out}: {len(examples):,} texts, {ratio.sum():.1%} of the variance explained")
+
+
+@latent.command("evaluate")
+@command
+def evaluate_texts(
+    context: typer.Context,
+    oracle: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FILE",
+            help="Train the oracle on this file: a table with labels, CLASS=FILE for each class, or a saved classifier (.json).",
+        ),
+    ],
+    files: Files = None,
+    split: Split = None,
+    fluency: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="Also the perplexity of generated texts under an n-gram model of these texts; may be repeated."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate class-conditional generation and style transfer with an oracle, a classifier trained on other texts.
+
+    The metrics of weft evaluate follow; those of generated texts (generation_, transfer_) have no confidence intervals.
+    """
+    trained, data_files = load_for_files(context.obj, files)
+    generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files)
+    report_evaluation(context.obj, trained, split, data_files, as_json, generated, warnings)
+
+
+def _evaluate_generation(
+    trained: TrainedRun, oracle: list[str], fluency: list[str] | None, split: str | None, files: list[str]
+) -> tuple[dict[str, float], list[str]]:
+    """Metrics of generated and rewritten texts by an external classifier, and warnings about them."""
+    from weft.systems.latent_text.run_evaluation import evaluate_run, is_oracle, open_oracle, train_fluency_model
+    from weft.training.display import Terminal
+
+    language_model, language_model_texts = train_fluency_model(fluency) if fluency else (None, [])
+    with Terminal().waiting("loading the classifier" if is_oracle(oracle) else "training the classifier") as progress:
+        classifier, oracle_texts = open_oracle(oracle)
+        options: dict[str, Any] = {"language_model": language_model, "language_model_texts": language_model_texts}
+        options |= {"oracle_texts": oracle_texts, "progress": progress}
+        result = evaluate_run(trained, classifier, split=split, files=files, **options)
+    return result.metric_values(), result.warnings()
+
+
+@command
+def transfer(
+    run: RunFolderArgument,
+    search: SearchOptions,
+    to: Annotated[str, typer.Option("--to", metavar="CLASS", help="Target class.")],
+    file: InputLines = None,
+    as_json: Json = False,
+) -> None:
+    """Style transfer: rewrite each input line to have another class, in order."""
+    from weft.core.registry import option_values
+    from weft.inference.load import load
+    from weft.systems.latent_text.space import LatentSpace
+
+    trained = load(run)
+    space = LatentSpace(trained)
+    space.labels.check_transfer(to)
+    factory = search.build(option_values(trained.run.evaluate)["search"])
+    for line, text in stream(read_lines(file), lambda lines: space.rewrite(lines, None, to, factory, batch_size())):
+        print_text(text, {"input": line, "label": to}, as_json)
+    warn_lost_input(space)
+
+
+def warn_lost_input(space: LatentSpace) -> None:
+    """Report how many texts were truncated and how many have words outside the vocabulary."""
+    if space.truncated:
+        limit = f"{space.source.max_words} words or " * bool(space.source.max_words) + f"{space.source.max_length} tokens"
+        message(f"truncated {space.truncated:,} text{'s' * (space.truncated > 1)} to {limit}")
+    if space.unknown:
+        texts = f"{space.unknown:,} of {space.encoded:,} text{'s' * (space.encoded > 1)}"
+        verb = "has" if space.unknown == 1 else "have"
+        message(
+            f"{texts} {verb} words outside the vocabulary: they are encoded as <unk> and decoded as \ufffd or as another word"
+        )
+
+
+def _has_latent_space(run: TrainedRun) -> bool:
+    from weft.core.contracts import Latent
+
+    return Latent in run.model.provides()
+
+
+def _rewrites_to_classes(run: TrainedRun) -> bool:
+    return _has_latent_space(run) and bool(run.model.class_conditional)
+
+
+_PANEL = "Use a trained model"
+register_command(transfer, "transfer", panel=_PANEL, supports=_rewrites_to_classes)
+register_command(latent, "latent", panel=_PANEL, supports=_has_latent_space)
