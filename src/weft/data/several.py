@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
-from weft.core.fields import Field, Info
+from weft.core.fields import ClassField, Field, Info, TextField, TokenizedField
 from weft.core.io import read_json, write_json
 from weft.data import cache
 
@@ -74,19 +75,27 @@ def merge(infos: Mapping[str, Info], same_fields: str = "") -> Info:
 
 
 def _widest(one: Field, other: Field) -> Field:
-    longest = {name: max(getattr(one, name), getattr(other, name)) for name in _BOUNDS}
-    return replace(one, **longest, words=one.words and other.words)
+    if not (isinstance(one, TokenizedField) and isinstance(other, TokenizedField)):
+        return one
+    changed: dict[str, Any] = {name: max(getattr(one, name), getattr(other, name)) for name in bounds(one)}
+    if isinstance(one, TextField) and isinstance(other, TextField):
+        changed["words"] = one.words and other.words
+    return replace(one, **changed)
+
+
+def bounds(field: Field) -> list[str]:
+    """Return the names of the properties of a field that may differ between sources: upper bounds."""
+    return [name for name in _BOUNDS if isinstance(field, TokenizedField) and hasattr(field, name)]
 
 
 def _check_same(one: Field, other: Field, first: str, second: str, strict: bool) -> None:
     """Raise ValueError where two fields of a name cannot be one field."""
-    a, b = asdict(one), asdict(other)
-    bounded = _BOUNDS if one.kind in ("text", "texts") else ()
-    left_out = {*bounded, *(() if strict else _LAYOUT)}
-    differ = [name for name in a if name not in left_out and a[name] != b[name]]
+    a, b = one.to_json(), other.to_json()
+    left_out = {*bounds(one), *(() if strict else _LAYOUT)}
+    differ = [name for name in a if name not in left_out and a[name] != b.get(name)]
     if not differ:
         return
-    if "labels" in differ:
+    if "labels" in differ and isinstance(one, ClassField) and isinstance(other, ClassField):
         raise ValueError(
             f"the field {one.name!r} has other classes in {second!r} ({_list(other.labels)}) than in {first!r} "
             f"({_list(one.labels)}); set the same labels in both, or wrap both in text-to-text, where classes are texts"
@@ -94,7 +103,7 @@ def _check_same(one: Field, other: Field, first: str, second: str, strict: bool)
     option = differ[0]
     hint = "; wrap the source in text-to-text" if strict and option in ("words", "kind") else "; they must agree"
     raise ValueError(
-        f"the field {one.name!r} has {option} {b[option]!r:.60} in {second!r}, but {a[option]!r:.60} in {first!r}{hint}"
+        f"the field {one.name!r} has {option} {b.get(option)!r:.60} in {second!r}, but {a[option]!r:.60} in {first!r}{hint}"
     )
 
 

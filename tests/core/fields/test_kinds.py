@@ -1,4 +1,4 @@
-"""Every kind of field keeps the promises of the contract: declared, made up, stored, read from text and written as text."""
+"""Every kind of field keeps the promises of the contract: declared, synthetic, stored, read from text and written as text."""
 
 from __future__ import annotations
 

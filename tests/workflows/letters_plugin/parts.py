@@ -35,7 +35,7 @@ class Letters(Data):
         return {"letters": Character(vocab_size=15)}
 
     def declare(self):
-        text = TextField("text", vocab=15, max_length=8, space="letters")
+        text = TextField("text", 15, max_length=8, space="letters")
         return Info({"text": text, "label": NumberField("label")}, data="letters")
 
     def open(self, codec=None, *, tokenizers=None, splits=(), progress=None):

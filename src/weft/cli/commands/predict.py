@@ -23,6 +23,16 @@ _SHOWN = 10
 """Rows without prediction that are listed."""
 
 
+def _predicts(trained: TrainedRun) -> bool:
+    """Whether the run predicts: by one of weft's heads, or by the objective of a plug-in whose model generates no text."""
+    from weft.core.contracts import Objective
+
+    provided = capabilities(trained)
+    objective = next(iter(trained.objectives.values()), None)
+    own = objective is not None and type(objective).predict is not Objective.predict
+    return bool(PREDICTORS & provided) or (own and not {"Decodes", "Latent"} & provided)
+
+
 class InputFormat(StrEnum):
     """How the input of a command is read."""
 
@@ -73,7 +83,7 @@ def predict(
     row that cannot be read gets an empty prediction and is reported.
     """
     trained, files = load_for_files(run, arguments, source)
-    if not PREDICTORS & capabilities(trained):
+    if not _predicts(trained):
         commands = commands_for(trained) or ["no other command"]
         raise ValueError(f"{run} has no classifier, tagger or other predictor; it supports {', '.join(commands)}")
     if len(files) > 1:

@@ -14,7 +14,7 @@ from weft.core.fields import Info
 from weft.core.options import Count, NonNegative, OptionError, Positive
 from weft.core.registry import Build, block
 from weft.data.mixing import MixtureDataset, proportions, quotas
-from weft.data.several import Texts, merge, open_together, shared_tokenizers
+from weft.data.several import Texts, bounds, merge, open_together, shared_tokenizers
 from weft.data.sources.text_source import SPLITS, MissingSplitError
 
 NAME = re.compile(r"[\w-]{1,100}")
@@ -154,7 +154,7 @@ class Mixture(Data):
         """Return the codec of a source: fields of the mixture with the upper bounds of the source's own."""
         declared = self.sources[name].declare()
         fields = {
-            field.name: replace(codec.info[field.name], max_length=field.max_length, max_words=field.max_words)
+            field.name: replace(codec.info[field.name], **{name: getattr(field, name) for name in bounds(field)})
             for field in declared.fields.values()
         }
         own = Info(fields, declared.target, declared.data, declared.hints)
