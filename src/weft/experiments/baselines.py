@@ -103,6 +103,8 @@ def run_baselines(run: Run) -> BaselineReport:
     plan = plans(run)[-1]
     corpus, evaluation = plan.data().open(), plan.evaluate()
     info, train = corpus.codec.info, corpus.splits["train"]
+    if "tags" not in info and ("label" not in info or info["label"].kind not in ("label", "labels", "number")):
+        raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")
     rows = _training_rows(train, info)
     splits = {name: _rows(dataset) for name, dataset in corpus.splits.items() if name != "train" and len(dataset)}
     report, start = BaselineReport(len(rows), len(train)), time.perf_counter()
@@ -160,8 +162,6 @@ def _baselines(info: Info, rows: list[Row], report: BaselineReport) -> list[tupl
     """Names of the baselines with their candidates, which differ in regularization; the second is the default."""
     if "tags" in info:
         return [(TAGS, [_most_frequent_tags(rows)])]
-    if "label" not in info or info["label"].kind not in ("label", "labels", "number"):
-        raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")
     numeric, labels = info["label"].kind == "number", [row["label"] for row in rows]
     constant = f"{sum(map(float, labels)) / len(labels):.6g}" if numeric else Counter(labels).most_common(1)[0][0]
     simple: Predict = lambda found: [constant] * len(found)  # noqa: E731
