@@ -204,7 +204,11 @@ def test_json_lines_stay_json_lines(home: Path, films: Any, tmp_path: Path) -> N
 
 
 def test_the_objects_of_a_json_list_become_json_lines_with_all_their_values(home: Path, films: Any, tmp_path: Path) -> None:
-    rows = [{"text": "good film", "user": {"name": "Ann"}, "prediction": 1}, {"text": "bad film", "user": None}, {"user": 1}]
+    rows: list[dict[str, Any]] = [
+        {"text": "good film", "user": {"name": "Ann"}, "prediction": 1},
+        {"text": "bad film", "user": None},
+        {"user": 1},
+    ]
     (tmp_path / "in.json").write_text(json.dumps(rows, indent=1))
     answer = weft("predict", home / "films", tmp_path / "in.json", "--out", tmp_path / "out.jsonl")
     assert answer.code == 0 and "no column 'text'" in answer.err and "rows to" in answer.err and "(JSON Lines)" in answer.err

@@ -430,3 +430,9 @@ def test_columns_are_chosen_on_the_command_line(tmp_path: Path) -> None:
     assert "text: subject" in recipe.read_text() and "label: from" in recipe.read_text()
     answer = weft("new", tmp_path / "mail.csv", "--text", "subjects", "--out", tmp_path / "other.yaml")
     assert answer.code == 2 and "there is no column 'subjects'; the columns are: from, subject, body, box" in answer.err
+    (tmp_path / "lines").mkdir()
+    for name in ("lines.txt", "lines/a.txt"):
+        (tmp_path / name).write_text("a text\nper line\n" * 9)
+    for given in ("lines.txt", "lines"):
+        answer = weft("new", tmp_path / given, "--label", "box", "--out", tmp_path / "other.yaml")
+        assert answer.code == 2 and f"{given}: not a table, so it has no column 'box'" in answer.err

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.commands import weft
 
-WORDS = "good bad film story very fine dull plot actor scene long short music end".split()  # noqa: SIM905
+WORDS: list[str] = "good bad film story very fine dull plot actor scene long short music end".split()  # noqa: SIM905
 CHINESE, JAPANESE, THAI = "这部电影非常好看我很喜欢", "この映画はとても面白かったです", "หนังเรื่องนี้สนุกมากผมชอบ"
 Files = dict[str, str | bytes]
 """Contents by file name."""

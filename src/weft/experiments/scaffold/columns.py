@@ -141,7 +141,7 @@ def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), labe
         not texts
         and labels
         and len(chosen) == 2
-        and not _are_pair(*chosen, [c for c in columns if c not in (*chosen, labels[0])])
+        and not _are_pair(chosen[0], chosen[1], [c for c in columns if c not in (*chosen, labels[0])])
     ):
         chosen = longest[:1]
     return ColumnRoles(chosen, labels[0] if labels else None, [] if texts else longest[len(chosen) :], labels[1:])

@@ -146,7 +146,10 @@ def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> 
 def _named_columns(splits: dict[str, Paths], encoding: str, texts: Sequence[str], label: str | None) -> DetectedData:
     """A table whose columns are given by name."""
     first = files_of(splits["train"])[0]
-    return detect_table(splits, encoding, None if is_json(first) else detect_separation(first, encoding), texts, label)
+    separation = None if is_json(first) or Path(first).is_dir() else detect_separation(first, encoding)
+    if separation is None and not is_json(first):
+        raise ValueError(f"{first}: not a table, so it has no column {(*texts, label)[0]!r}; leave out --text and --label")
+    return detect_table(splits, encoding, separation, texts, label)
 
 
 def _table_in_text(splits: dict[str, Paths], encoding: str, separation: Any) -> Iterator[DetectedData]:

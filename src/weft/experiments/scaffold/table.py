@@ -151,6 +151,9 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
             f"{table.file}: cannot detect the task of {table.kind} with the columns {shown}: {_missing_role(roles, cells)}"
         )
     detected = _labeled(splits, options, roles, label, f"{table.kind} with", shown)
+    if len(roles.texts) == 2 and not texts:
+        longest = max(roles.texts, key=lambda column: column.mean_words).name
+        detected.remarks.append(f"for a single text, name its column: weft new --text {shlex.quote(longest)} ...")
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")
     if label.is_continuous:
@@ -197,8 +200,6 @@ def _labeled(
         options |= _column_option(first, FIRST, "first") | _column_option(second, SECOND, "second")
         options |= _column_option(label, ("label",), "label")
         detected = DetectedData("sentence-pairs", splits, options, f"{kind} two texts and a label (columns: {shown})")
-        longest = max(roles.texts, key=lambda column: column.mean_words).name
-        detected.remarks.append(f"for a single text, name its column: weft new --text {shlex.quote(longest)} ...")
         return _name_columns(detected, roles, ("first", "second"))
     options |= _column_option(roles.texts[0], TEXT, "text") | _column_option(label, LABEL, "label")
     detected = DetectedData("labeled-text", splits, options, f"{kind} a text and a label (columns: {shown})")
