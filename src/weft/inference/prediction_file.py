@@ -102,7 +102,7 @@ class PredictionFile:
     @property
     def format(self) -> str:
         """What is written, in words."""
-        return _FORMATS[self.suffixes[0]] if self.suffixes else "columns"
+        return "columns" if self.layout == "columns" else _FORMATS[self.suffixes[0]]
 
     def write(self, out: Path, rows: Iterable[Predicted]) -> None:
         """Write all rows to ``out``, which is complete or unchanged."""
