@@ -360,7 +360,7 @@ def test_a_header_may_lack_the_names_of_empty_columns(tmp_path: Path, names: str
         ("a.txt.bz2", "BZh91AY" + "\0" * 99, "compressed by bzip2, not a text file.*bunzip2"),
     ],
 )
-def test_the_message_says_what_the_file_is_and_what_to_do(
+def test_the_message_names_the_format_and_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -25,11 +25,11 @@ _CENTRAL = b"\x9a\x9e\x8a\x8e\xb9\xb3\xbe"
 _WESTERN = frozenset("äöüßÄÖÜéèêëÉÈÊËàâáåæçñíîïìóôòøœúùûýÀÂÁÅÆÇÑÍÎÏÌÓÔÒØŒÚÙÛÿãõÃÕðþÐÞ–—“”„‘’‚…€£§°«»¡¿·•©®™½¼¾ªº´×±²µ¢¥\xa0\xad")
 
 
-_TO_CSV = "python -c \"import pandas; pandas.{reader}('{name}').to_csv('{stem}.csv', index=False)\""
-_EXCEL = ("an Excel file", _TO_CSV.replace("{reader}", "read_excel"))
+_TO_CSV = "python -c \"import pandas; pandas.read_{kind}('{name}').to_csv('{stem}.csv', index=False)\""
+_EXCEL = ("an Excel file", _TO_CSV.replace("{kind}", "excel"))
 _BINARY = {
-    b"PAR1": ("a Parquet file", _TO_CSV.replace("{reader}", "read_parquet")),
-    b"ARROW1": ("an Arrow file", _TO_CSV.replace("{reader}", "read_feather")),
+    b"PAR1": ("a Parquet file", _TO_CSV.replace("{kind}", "parquet")),
+    b"ARROW1": ("an Arrow file", _TO_CSV.replace("{kind}", "feather")),
     b"\xd0\xcf\x11\xe0": _EXCEL,
     b"SQLite format 3": ("a SQLite database", ""),
     b"\x89HDF": ("an HDF5 file", ""),
