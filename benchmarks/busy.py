@@ -1,4 +1,7 @@
-"""Training and inference beside busy processes: weft's threads against torch's defaults. ``python -m benchmarks.busy``
+"""Training and inference beside busy processes: weft's threads against torch's defaults.
+
+    python -m benchmarks.busy                       all workloads (about 8 minutes), and the table in the docs
+    python -m benchmarks.busy --only train-dates    one workload (about a minute), printed only
 
 Every workload runs twice, as weft sets up its threads and with the default of libgomp (300,000 spins), which counts as a setting
 of the user. One of the two is always stopped by SIGSTOP, so that both are measured in the same minutes: idle, and beside one and
@@ -13,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import mmap
 import os
 import statistics
@@ -29,6 +31,7 @@ from typing import Any
 
 import psutil
 
+from benchmarks import document
 from benchmarks.stand_ins import write_stand_ins
 from weft.core.io import read_json, write_json
 from weft.training.threads import limit_spinning
@@ -43,6 +46,8 @@ ARMS = {"weft": dict[str, str](), "torch": {"GOMP_SPINCOUNT": "300000"}}
 """Environment of each side."""
 LOADS = (0, 1, 2)
 """Busy processes beside the measured one."""
+WORKLOADS = {f"{kind}-{recipe}": (kind, recipe) for kind in ("train", "infer") for recipe in TRAINED}
+"""What is measured, by name."""
 REPEATS, SETTLE_SECONDS, SECONDS = 2, 1.5, 2.5
 """Windows of each combination; seconds before and in a window."""
 BUSY = "while True: pass"
@@ -211,21 +216,27 @@ def measure(kind: str, recipe: str) -> dict[str, list[tuple[float, float]]]:
         return found
 
 
-def show(workload: str, found: Mapping[str, list[tuple[float, float]]]) -> None:
-    """Print the rows of a workload."""
+COLUMNS = "workload | busy processes | weft, tokens/s | torch, tokens/s | weft, of its fair share | weft / torch | used by others"
+HEAD = (f"| {COLUMNS} |", "|" + "---|" * (COLUMNS.count("|") + 1))
+
+
+def rows_of(workload: str, found: Mapping[str, list[tuple[float, float]]]) -> list[str]:
+    """The rows of a workload."""
     speed = {name: statistics.median(row[0] for row in rows) for name, rows in found.items()}
+    rows = list[str]()
     for load in LOADS:
         own, default = speed[f"weft {load}"], speed[f"torch {load}"]
         share = own * (1 + load) / speed["weft 0"] if speed["weft 0"] else float("nan")
         others = max(row[1] for arm in ARMS for row in found[f"{arm} {load}"])
-        ratio = f"{own / default:7.1f}x" if default else "     inf"
-        print(f"{workload:22} {load} busy {own:9,.0f} {default:9,.0f} {share:8.0%} {ratio} {others:7.1f}", flush=True)
+        ratio = f"{own / default:.1f}" if default else "inf"
+        rows.append(f"| {workload} | {load} | {own:,.0f} | {default:,.0f} | {share:.0%} | {ratio} | {others:.1f} |")
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "weft-busy.json", help="results so far")
-    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", help="such as train-dates")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD", choices=WORKLOADS, help=", ".join(WORKLOADS))
     parser.add_argument("--again", action="store_true", help="measure what is in --out again")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     choice = parser.parse_args()
@@ -234,14 +245,14 @@ def main() -> None:
         work(kind, recipe, Path(file))
         return
     results = read_json(choice.out) if choice.out.exists() and not choice.again else {}
-    print(f"{'workload':22} beside {'weft':>9} {'torch':>9} {'of fair':>8} {'weft/torch':>8} {'others':>5}", flush=True)
-    for kind, recipe in itertools.product(("train", "infer"), TRAINED):
-        if choice.only and f"{kind}-{recipe}" not in choice.only:
-            continue
-        if f"{kind}-{recipe}" not in results:
-            results[f"{kind}-{recipe}"] = measure(kind, recipe)
+    lines = list(HEAD)
+    for workload in choice.only or WORKLOADS:
+        if workload not in results:
+            print(f"measuring {workload} ...", flush=True)
+            results[workload] = measure(*WORKLOADS[workload])
             write_json(choice.out, results)
-        show(f"{kind}-{recipe}", results[f"{kind}-{recipe}"])
+        lines += rows_of(workload, results[workload])
+    document.show("busy", lines, None if choice.only else document.PAGE)
 
 
 if __name__ == "__main__":

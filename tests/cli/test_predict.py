@@ -203,6 +203,26 @@ def test_json_lines_stay_json_lines(home: Path, films: Any, tmp_path: Path) -> N
     assert found[4] == {"line": "not json", "prediction_2": None, "probabilities": None}
 
 
+def test_the_objects_of_a_json_list_become_json_lines_with_all_their_values(home: Path, films: Any, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"text": "good film", "user": {"name": "Ann"}, "prediction": 1},
+        {"text": "bad film", "user": None},
+        {"user": 1},
+    ]
+    (tmp_path / "in.json").write_text(json.dumps(rows, indent=1))
+    answer = weft("predict", home / "films", tmp_path / "in.json", "--out", tmp_path / "out.jsonl")
+    assert answer.code == 0 and "no column 'text'" in answer.err and "rows to" in answer.err and "(JSON Lines)" in answer.err
+    one, two, none = lines_of(tmp_path / "out.jsonl")
+    predicted = films.predictions(["good film", "bad film"])
+    for row, found, prediction in zip(rows, (one, two), predicted, strict=False):
+        assert found == {
+            **row,
+            "prediction_2": prediction.text,
+            "probabilities": pytest.approx(prediction.probabilities, rel=1e-4),
+        }
+    assert none == {"user": 1, "prediction_2": None, "probabilities": None}
+
+
 def test_words_get_their_predicted_tag_as_the_last_column(home: Path, tmp_path: Path) -> None:
     text = CONLL[:80].rsplit("\n\n", 1)[0] + "\n\n# a comment\n\nUlm\tNNP\tB-LOC\nis\tVBZ\tO\n\none two three four\nwas VBZ O\n"
     (tmp_path / "in.conll").write_text(text)
@@ -271,14 +291,22 @@ def test_the_output_never_replaces_the_input_or_a_link(home: Path, tmp_path: Pat
 _cell = st.text("ab ,;\"'\n\r\t#漢\\", max_size=6)
 
 
-@example(rows=[[";\r\n", ""]], junk="")
-@given(rows=st.lists(st.lists(_cell, min_size=1, max_size=4), max_size=8), junk=st.sampled_from(["", '"open', 'a"b"c,"', "\\"]))
+@example(rows=[[";\r\n", ""]], junk="", all_quoted=False)
+@example(rows=[["a\r\nb\rc", "\r\n"]], junk="", all_quoted=True)
+@given(
+    rows=st.lists(st.lists(_cell, min_size=1, max_size=4), max_size=8),
+    junk=st.sampled_from(["", '"open', 'a"b"c,"', "\\"]),
+    all_quoted=st.booleans(),
+)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_csv_stays_csv_with_one_row_for_each_row(films: Any, tmp_path: Path, rows: list[list[str]], junk: str) -> None:
+def test_any_csv_stays_csv_with_one_row_for_each_row(
+    films: Any, tmp_path: Path, rows: list[list[str]], junk: str, all_quoted: bool
+) -> None:
     """Whatever the cells are, the output is valid CSV, and its well-formed rows are those of the input with three more cells."""
     table, out = tmp_path / "in.csv", tmp_path / "out.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows([["text", "label"], *rows])
+        quoting = csv.QUOTE_ALL if all_quoted else csv.QUOTE_MINIMAL  # which leaves a carriage return alone unquoted
+        csv.writer(file, quoting=quoting, lineterminator="\n").writerows([["text", "label"], *rows])
         file.write(junk)
     source = package.data.LabeledText(train="x.csv")
     from weft.data.requests import read_inputs
@@ -293,10 +321,13 @@ def test_any_csv_stays_csv_with_one_row_for_each_row(films: Any, tmp_path: Path,
     filled = [row for row in parsed if row.cells or row.problem]
     assert found[0] == ["text", "label", "prediction", "probability_no", "probability_yes"]
     assert len(found) == 1 + len(filled) and {len(row) for row in found} == {5}
+    if all_quoted and not junk:
+        copied = [cells[:2] for cells, row in zip(found[1:], filled, strict=True) if not row.problem]
+        assert copied == [row for row in rows if len(row) == 2 and row[0].strip()], "copied with their line ends"
     for cells, row in zip(found[1:], filled, strict=True):
         assert cells[2:] == (["", "", ""] if row.problem else ["yes", "0.25", "0.75"])
         if not row.problem:
-            assert cells[0].replace("\r\n", "\n") == row.cells["text"], "line ends are copied to the output; the model reads \\n"
+            assert cells[0].replace("\r\n", "\n") == row.cells["text"], "the model reads line feeds"
 
 
 def test_rows_are_streamed(films: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

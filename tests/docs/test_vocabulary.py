@@ -63,6 +63,7 @@ ALLOWED: dict[tuple[str, str], str] = {
     ("src/weft/inference/prediction_file.py", "csv."): "csv.reader and csv.writer of Python",
     ("src/weft/training/tensorboard.py", "riter"): "SummaryWriter of PyTorch",
     ("tests/cli/test_predict.py", "csv."): "csv.reader and csv.writer of Python",
+    ("tests/workflows/test_raw_files.py", "csv.reader"): "csv.reader of Python",
     ("tests/core/test_files.py", "SummaryWriter"): "SummaryWriter of PyTorch",
     ("tests/data/sources/test_multiple_choice.py", '"say'): "a sentence of the example data",
     ("tests/data/sources/test_parsing.py", "csv.writer"): "csv.writer of Python",

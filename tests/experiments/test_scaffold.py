@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.commands import weft
 
+from weft.data import LabeledText, Word
+from weft.data.sources.parsing import _flat
 from weft.experiments.scaffold import DetectedData, detect_data, scratch_recipe
 from weft.training.dry_run import check
 from weft.training.recipes import read_run_text
@@ -287,3 +290,184 @@ def test_a_device_or_pipe_is_no_data_file(tmp_path: Path, device: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match=f"{device}: must be a regular file or a folder, not a device, pipe or socket"):
         detect_data([str(tmp_path / device)])
+
+
+# ------------------------------------------------------------------------------------------ files that need a remark, or help
+
+
+def remarks(*files: Path) -> str:
+    return "\n".join(detect_data([str(file) for file in files]).remarks)
+
+
+def test_training_files_without_a_split_beside_those_with_one_are_named(tmp_path: Path) -> None:
+    for name in ("TREC_10.tsv", "train_5500.tsv", "a.tsv", "b.tsv"):
+        (tmp_path / name).write_text(FILMS)
+    assert "no split (train, dev, test): TREC_10.tsv" in remarks(tmp_path / "TREC_10.tsv", tmp_path / "train_5500.tsv")
+    assert remarks(tmp_path / "a.tsv", tmp_path / "b.tsv") == ""
+
+
+def test_the_splits_of_conll_2003(tmp_path: Path) -> None:
+    for name in ("eng.train", "eng.testa", "eng.testb"):
+        (tmp_path / name).write_text("Ulm NNP B-LOC\nis VBZ O\n\n" * 20)
+    splits = detect_data([str(tmp_path)]).splits
+    assert {split: [Path(file).suffix for file in files] for split, files in splits.items()} == {
+        "train": [".train"],
+        "valid": [".testa"],
+        "test": [".testb"],
+    }
+
+
+def test_files_about_the_data_are_ignored_and_named(tmp_path: Path) -> None:
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / name).write_text(FILMS)
+    for name in ("README.md", "LICENSE", "readme.txt"):
+        (tmp_path / name).write_text("About these films.\n")
+    detected = detect_data([str(tmp_path)])
+    assert detected.splits == {"train": [str(tmp_path / "train.tsv")], "valid": [str(tmp_path / "dev.tsv")]}
+    (remark,) = detected.remarks
+    assert remark.startswith("ignored") and all(name in remark for name in ("README.md", "LICENSE", "readme.txt"))
+
+
+def test_a_file_and_links_to_it_count_once(tmp_path: Path) -> None:
+    (tmp_path / "films").mkdir()
+    (tmp_path / "films" / "train.tsv").write_text(FILMS)
+    (tmp_path / "films" / "latest.tsv").symlink_to("train.tsv")
+    (tmp_path / "films" / "again").symlink_to(tmp_path / "films")
+    assert len(detect_data([str(tmp_path / "films")]).splits["train"]) == 1
+
+
+def test_a_test_file_without_labels_is_left_out_with_the_command_that_predicts_it(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text(FILMS)
+    (tmp_path / "test.tsv").write_text("index\ttext\n0\ta good film\n")
+    detected = detect_data([str(tmp_path)])
+    assert list(detected.splits) == ["train"]
+    assert f"weft predict RUN {tmp_path / 'test.tsv'}" in detected.remarks[0]
+    (tmp_path / "test.tsv").write_text("index\tbody\n0\ta good film\n")
+    with pytest.raises(ValueError, match=r"test\.tsv:1: no column 'text'.*all files of a dataset need the same format"):
+        detect_data([str(tmp_path)])
+
+
+def test_values_of_nested_objects_are_columns(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "meta": {"user": {"name": f"u{n}"}}, "body": {"text": f"a long film {n}"}, "note": {"label": "ab"[n % 2]}}
+        for n in range(40)
+    ]
+    detected = detect(tmp_path / "train.jsonl", json_lines(rows))
+    assert (detected.source, detected.columns) == ("labeled-text", {"text": "body.text", "label": "note.label"})
+    source = LabeledText(train=str(tmp_path / "train.jsonl"), text="body.text", label="note.label", tokenizer=Word)
+    assert source.open().splits["train"].raw(0) == {"text": "a long film 0", "label": "a"}
+    dotted = {"body.text": "its own key", "body": {"text": "nested"}, "note": {"label": "a"}}
+    assert _flat(dotted) == {"body.text": "its own key", "note.label": "a"}
+
+
+@pytest.mark.parametrize(
+    ("names", "layout", "found"),
+    [
+        ("text,label,", "{text},{label},", True),
+        ("text,label,,", "{text},{label},,", True),
+        (",text,label", "{n},{text},{label}", True),
+        ("text,label,", "{text},{label},{label}", False),
+    ],
+)
+def test_a_header_may_lack_the_names_of_empty_columns(tmp_path: Path, names: str, layout: str, found: bool) -> None:
+    rows = "".join(layout.format(n=n, text=f"a long film number {n}", label="ab"[n % 2]) + "\n" for n in range(40))
+    detected = detect(tmp_path / "train.csv", names + "\n" + rows)
+    assert ("column_names" not in detected.options) is found
+    assert (detected.columns == {"text": "text", "label": "label"}) is found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.csv",
+            "text,label\n" + "a good film,yes\n" * 9,
+            "all rows have the same label, 'yes'; a label needs two or more classes",
+        ),
+        ("a.csv", "Word,Tag\n" + "Ulm,B-LOC\nis,O\n\n" * 9, "one word and its tag per row; .* separated by tabs"),
+        ("a.json", json.dumps({"text": ["a", "b"], "label": ["x", "y"]}), r"a list of values for each column .*orient='records'"),
+        ("a.json", json.dumps({"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}}), "a list of values for each column"),
+        ("a.json", json.dumps({"rows": [{"text": "a", "label": "x"}] * 3}), "one object with the rows in 'rows'"),
+        ("a.csv", "text,label\r" + "a good film,yes\ra bad film,no\r" * 9, "lines end in carriage returns only.*tr '"),
+        ("a.parquet", "PAR1" + "\0" * 99, r"a Parquet file, not a text file.*pandas\.read_parquet"),
+        ("a.xlsx", "PK\x03\x04" + "\0" * 99, r"an Excel file, not a text file.*pandas\.read_excel"),
+        ("a.zip", "PK\x03\x04" + "\0" * 99, "a ZIP archive, not a text file.*unzip"),
+        ("a.txt.bz2", "BZh91AY" + "\0" * 99, "compressed by bzip2, not a text file.*bunzip2"),
+    ],
+)
+def test_the_message_names_the_format_and_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=message):
+        detect_data([name])
+
+
+def test_several_files_of_texts_could_be_classes(tmp_path: Path) -> None:
+    folder = tmp_path / "topics"
+    folder.mkdir()
+    for name in ("sports.txt", "politics.txt", "weather.txt"):
+        (folder / name).write_text("".join(f"about {name} number {n}\n" for n in range(20)))
+    detected = detect_data([str(folder)])
+    assert (detected.source, detected.other_source) == ("plain-text", "labeled-text")
+    classes = detect_data([str(folder)], "labeled-text").splits["train"]
+    assert isinstance(classes, dict) and set(classes) == {"sports", "politics", "weather"}
+
+
+def test_a_label_and_a_text_separated_by_a_tab_are_a_table(tmp_path: Path) -> None:
+    """So that predictions are appended to its rows. Labels of two levels are lines of their own format."""
+    for label, expected in (("AB", "column_names"), ("A:b", "coarse_labels")):
+        text = "".join(f"{label if n % 2 else label[::-1]}\tthe film number {n}\n" for n in range(40))
+        assert expected in detect(tmp_path / "SMSSpamCollection", text).options
+
+
+@pytest.mark.parametrize(
+    ("columns", "source"),
+    [
+        (("question1", "question2", "label"), "sentence-pairs"),
+        (("id", "qid1", "qid2", "question1", "question2", "is_duplicate"), "sentence-pairs"),
+        (("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"), "sentence-pairs"),
+        (("text_a", "text_b", "genre", "label"), "sentence-pairs"),
+        (("premise", "hypothesis", "genre", "label"), "sentence-pairs"),
+        (("headline", "body text", "stance"), "sentence-pairs"),
+        (("Ticket", "Created", "Customer text", "Description text", "Priority", "Queue"), "labeled-text"),
+    ],
+)
+def test_two_texts_are_a_pair_by_their_names_or_if_there_is_nothing_else(
+    tmp_path: Path, columns: tuple[str, ...], source: str
+) -> None:
+    words = ("question", "string", "text", "premise", "hypothesis", "headline")
+
+    def cell(column: str, row: int) -> str:
+        if any(word in column.lower() for word in words):
+            return (
+                f"{column.lower()} {'about film number' if 'customer' in column.lower() else 'of a long film with number'} {row}"
+            )
+        return str(row) if "id" in column.lower().split() or column[0] == "q" else f"{column[0]}{row % 2}"
+
+    rows = "".join("\t".join(cell(column, row) for column in columns) + "\n" for row in range(60))
+    detected = detect(tmp_path / "train.tsv", "\t".join(columns) + "\n" + rows)
+    assert detected.source == source
+    if source == "labeled-text":
+        assert detected.columns["text"] == "Description text" and detected.alternatives["text"] == ["Customer text"]
+    else:
+        assert "weft new --text" in detected.remarks[-1]
+
+
+def test_columns_are_chosen_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "mail.csv").write_text(
+        "from,subject,body,box\n" + "Ann,a long subject line,the body of a mail,in\nBob,b c d,e f g h,out\n" * 9
+    )
+    recipe = tmp_path / "recipe.yaml"
+    answer = weft("new", tmp_path / "mail.csv", "--text", "subject", "--label", "from", "--out", recipe, "--no-baseline")
+    assert answer.code == 0 and "text = subject, label = from" in answer.out
+    assert "text: subject" in recipe.read_text() and "label: from" in recipe.read_text()
+    answer = weft("new", tmp_path / "mail.csv", "--text", "subjects", "--out", tmp_path / "other.yaml")
+    assert answer.code == 2 and "there is no column 'subjects'; the columns are: from, subject, body, box" in answer.err
+    (tmp_path / "lines").mkdir()
+    for name in ("lines.txt", "lines/a.txt"):
+        (tmp_path / name).write_text("a text\nper line\n" * 9)
+    for given in ("lines.txt", "lines"):
+        answer = weft("new", tmp_path / given, "--label", "box", "--out", tmp_path / "other.yaml")
+        assert answer.code == 2 and f"{given}: not a table, so it has no column 'box'" in answer.err

@@ -86,7 +86,7 @@ def test_a_run_is_evaluated_on_rows_in_any_form(trained: TrainedRun, frame: Any,
     assert np.mean(losses) == pytest.approx(expected["loss"], rel=1e-4)
 
 
-def test_predictions_for_rows_in_any_form(trained: TrainedRun, frame: Any, pandas: Any) -> None:
+def test_predictions_for_rows_in_any_form(trained: TrainedRun, frame: Any, pandas: Any, tmp_path: Path) -> None:
     texts, gold = [row[0] for row in ROWS], [row[1] for row in ROWS]
     expected = trained.predict(texts)
     assert np.mean([a == b for a, b in zip(expected, gold, strict=True)]) > 0.9
@@ -94,6 +94,12 @@ def test_predictions_for_rows_in_any_form(trained: TrainedRun, frame: Any, panda
     dicts = [{"text": text} for text in texts]
     for data in (frame, Polars(), dataset, {"Review": texts}, frame["Review"], np.array(texts), tuple(texts), dicts, iter(texts)):
         assert trained.predict(data) == expected
+    assert trained.predict(frame.to_dict("records")) == expected  # by the columns of the data instead of its fields
+    files = [tmp_path / f"{half}.csv" for half in (0, 1)]
+    for half, file in enumerate(files):
+        frame.iloc[20 * half : 20 * half + 20].to_csv(file, index=False)
+    assert trained.predict(files) == expected
+    np.testing.assert_array_equal(trained.embed(files), trained.embed(frame.to_dict("records")))
     probability_NC = trained.predict_proba(frame)
     assert trained.classes == ("neg", "pos") and probability_NC.shape == (40, 2)
     np.testing.assert_allclose(probability_NC.sum(1), 1, rtol=1e-5)
@@ -125,6 +131,13 @@ def test_embeddings_of_rows(trained: TrainedRun, frame: Any) -> None:
 def test_data_that_cannot_be_evaluated(trained: TrainedRun, data: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         trained.evaluate(data)
+
+
+@pytest.mark.parametrize("data", [None, 3, [None], [3], [{"Polarity": "pos"}]])
+def test_what_has_no_texts_is_an_error_of_values(trained: TrainedRun, data: Any) -> None:
+    for function in (trained.predict, trained.predict_proba, trained.embed):
+        with pytest.raises(ValueError, match=r"expected texts, a table or a file|an input needs text|has no text; pass texts"):
+            function(data)
 
 
 def test_one_string_is_not_a_list_of_texts(trained: TrainedRun) -> None:

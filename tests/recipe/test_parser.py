@@ -37,6 +37,13 @@ def test_the_three_ways_to_write_a_part(read, small: str) -> None:
     assert bare == read(written.replace("{}", "{type: lstm}")).dump()["structure"]["encoder"]
 
 
+def test_a_name_with_underscores_is_the_one_with_hyphens(read, errors_of, small: str) -> None:
+    evaluated = small + "evaluate: {every: 1, metrics: [exact_match, exact-match, {type: exact_match}], monitor: exact-match}\n"
+    evaluation = read(evaluated).evaluation()
+    assert [type(metric).__name__ for metric in evaluation.metrics] == ["ExactMatch"] * 3 and evaluation.monitor == "exact_match"
+    assert "did you mean 'exact-match'" in errors_of(small + "evaluate: {metrics: [exact_matsch]}\n")[0]
+
+
 def test_null_for_an_optional_part(read, small: str) -> None:
     text = small.replace("layers: 1", "layers: 1, position: null, norm: ~")
     encoder = read(text).dump()["structure"]["encoder"]

@@ -45,7 +45,7 @@ def test_a_model_that_cannot_generate_reports_what_it_can_do(folders: dict[str, 
 
 
 def test_what_makes_vectors_alone_cannot_be_asked(folders: dict[str, Path]) -> None:
-    with pytest.raises(ValueError, match="the model of bert has no head that predicts; for embeddings use weft embed"):
+    with pytest.raises(ValueError, match="the model of bert has no head that predicts; for embeddings use weft embed, or embed"):
         open_published(folders["bert"], task="encode", device="cpu").predict(["good [MASK]"])
 
 

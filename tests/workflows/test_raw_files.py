@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
 from tests.commands import weft
 
-WORDS = "good bad film story very fine dull plot actor scene long short music end".split()  # noqa: SIM905
+WORDS: list[str] = "good bad film story very fine dull plot actor scene long short music end".split()  # noqa: SIM905
 CHINESE, JAPANESE, THAI = "这部电影非常好看我很喜欢", "この映画はとても面白かったです", "หนังเรื่องนี้สนุกมากผมชอบ"
 Files = dict[str, str | bytes]
 """Contents by file name."""
@@ -89,6 +92,7 @@ SHAPES: dict[str, tuple[str, Files]] = {
     ),
     "class folders of lines": ("labeled-text", {f"texts/{kind}/all.txt": text for kind, text in CLASSES.items()}),
     "CoNLL, tabs": ("tagged-text", {"train.conll": conll("{word}\t{tag}")}),
+    "CoNLL in a .tsv file": ("tagged-text", {"ner.tsv": conll("{word}\t{tag}")}),
     "CoNLL, spaces, four columns": ("tagged-text", {"train.txt": "-DOCSTART- -X- O O\n\n" + conll("{word} NN O {tag}")}),
     "CoNLL, number signs": (
         "tagged-text",
@@ -119,8 +123,18 @@ SHAPES: dict[str, tuple[str, Files]] = {
     "commas, quoted, line ends inside": ("labeled-text", {"train.csv": quoted_rows()}),
     "commas, no header": ("labeled-text", {"train.csv": lines("{label},{text}")}),
     "semicolons": ("labeled-text", {"train.csv": lines("{text}, {text};{label}", header="text;label\n")}),
+    "a comma after the last column": ("labeled-text", {"train.csv": lines("{text},{label},", header="text,label,\n")}),
     "vertical bars": ("labeled-text", {"train.txt": lines("{text}, well|{label}", header="text|label\n")}),
     "upper case": ("labeled-text", {"train.csv": lines("{label},{text}", header="LABEL,TEXT\n")}),
+    "splits, one without labels": (
+        "labeled-text",
+        {
+            "SST/train.tsv": lines("{text}\t{label}", header="sentence\tlabel\n"),
+            "SST/dev.tsv": lines("{text}\t{label}", rows(20), "sentence\tlabel\n"),
+            "SST/test.tsv": lines("1\t{text}", rows(20), "index\tsentence\n"),
+            "SST/README.md": "About these sentences.\n",
+        },
+    ),
     "Chinese": ("labeled-text", {"train.csv": lines("{text},{label}", unspaced(CHINESE), "评论,标签\n")}),
     "Japanese": ("labeled-text", {"train.tsv": lines("{text}\t{label}", unspaced(JAPANESE), "text\tlabel\n")}),
     "Thai": ("labeled-text", {"train.tsv": lines("{text}\t{label}", unspaced(THAI))}),
@@ -135,7 +149,12 @@ SHAPES: dict[str, tuple[str, Files]] = {
     "Windows line ends": ("labeled-text", {"train.tsv": TSV.replace("\n", "\r\n")}),
     "null characters": ("plain-text", {"train.txt": lines("{text}\0{text}")}),
     "JSON lines": ("labeled-text", {"train.jsonl": "\n".join(objects(rows()))}),
+    "label and text, a tab between": ("labeled-text", {"SMSSpamCollection": lines("{label}{label}\t{text}", rows(labels="AB"))}),
     "JSON list": ("labeled-text", {"train.json": "[\n" + ",\n".join(objects(rows())) + "\n]\n"}),
+    "JSON lines, nested": (
+        "labeled-text",
+        {"train.jsonl": "".join(f'{{"id": 1, "body": {{"text": "{a}"}}, "gold": {{"label": "{b}"}}}}\n' for a, b in rows())},
+    ),
     "JSON lines in .json": ("labeled-text", {"train.json": "\n".join(objects(rows()))}),
     "parallel files": (
         "parallel-text",
@@ -182,9 +201,38 @@ def test_from_raw_files_to_predictions_without_an_edit(shape: str, tmp_path: Pat
         small += ["evaluate.search={type: greedy, max_length: 5}"]
     trained = weft("train", recipe, *small, "--run", run)
     assert trained.code == 0, trained.err
+    evaluated = weft("evaluate", run)
+    assert evaluated.code == 0 and evaluated.out.startswith("loss "), evaluated.err
     if source in ("plain-text", "parallel-text"):
         answer = weft("generate", run, "--max-length", "4", given=b"good film\n")
     else:
         answer = weft("predict", run, "--json", given=request(source))
+        predict_file(run, tmp_path / min(files, key=lambda name: "test" not in name), tmp_path)
     assert answer.code == 0, answer.err
     assert answer.out.strip()
+
+
+def predict_file(run: Path, file: Path, folder: Path) -> None:
+    """Predict a raw file: the output has every row of it, in a format that the message names."""
+    printed = weft("predict", run, file)
+    assert printed.code == 0, printed.err
+    out = folder / "predictions"
+    written = weft("predict", run, file, "--out", out)
+    assert written.code == 0, written.err
+    count, kind = re.findall(rf"wrote ([\d,]+) rows to {re.escape(str(out))} \((.*)\)", written.err)[0]
+    assert int(count) == len(printed.out.splitlines()) > 0
+    text = out.read_text(encoding="utf-8-sig")
+    if kind == "JSON Lines":
+        found = [json.loads(line) for line in text.split("\n") if line]
+        assert len(found) == int(count) and all("prediction" in row for row in found)
+    elif kind in ("CSV", "TSV"):
+        delimiter = max(",;|\t", key=lambda mark: text.partition("\n")[0].count(mark))
+        table = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        assert len({len(row) for row in table}) == 1 and len(table) - int(count) in (0, 1)
+    else:
+        assert kind == "columns" and len(text.split("\n")) == len(read_text(file).split("\n"))
+
+
+def read_text(file: Path) -> str:
+    content = file.read_bytes()
+    return (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).decode("utf-8")

@@ -105,6 +105,8 @@ def run_baselines(run: Run) -> BaselineReport:
         raise ValueError("there are no baselines for several sources; write a recipe for one of them")
     corpus, evaluation = source.open(), plan.evaluate()
     info, train = corpus.codec.info, corpus.splits["train"]
+    if "tags" not in info and not isinstance(info.fields.get("label"), ClassField | NumberField):
+        raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")
     rows = _training_rows(train, info)
     splits = {name: _rows(dataset) for name, dataset in corpus.splits.items() if name != "train" and len(dataset)}
     report, start = BaselineReport(len(rows), len(train)), time.perf_counter()
@@ -162,8 +164,6 @@ def _baselines(info: Info, rows: list[Row], report: BaselineReport) -> list[tupl
     """Names of the baselines with their candidates, which differ in regularization; the second is the default."""
     if "tags" in info:
         return [(TAGS, [_most_frequent_tags(rows)])]
-    if not isinstance(info.fields.get("label"), ClassField | NumberField):
-        raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")
     numeric, labels = isinstance(info["label"], NumberField), [row["label"] for row in rows]
     constant = f"{sum(map(float, labels)) / len(labels):.6g}" if numeric else Counter(labels).most_common(1)[0][0]
     simple: Predict = lambda found: [constant] * len(found)  # noqa: E731

@@ -184,7 +184,10 @@ def _raise_problems(problems: Mapping[str, list[str]], trials: int) -> None:
     """Raise ValueError with the problems and the trials that have them, if there are any."""
     if not problems:
         return
-    lines = [f"{text}\n  (in {_some(names) if len(names) < trials else 'every trial'})" for text, names in problems.items()]
+    lines = [
+        f"{text}\n  (in {_some(names) if len(names) < trials or trials == 1 else 'every trial'})"
+        for text, names in problems.items()
+    ]
     raise ValueError("\n".join(lines) + "\nnothing was trained")
 
 

@@ -78,7 +78,9 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
     if isinstance(requests, str):
         raise ValueError(f"expected a list of texts, got one string; pass predict([{requests[:40]!r}])")
     if not set(trained.objective.needs) <= set(trained.model.provides()):
-        raise ValueError(f"the model of {trained.name} has no head that predicts; for embeddings use weft embed")
+        raise ValueError(
+            f"the model of {trained.name} has no head that predicts; for embeddings use weft embed, or embed(texts) in Python"
+        )
     if Latent in trained.model.provides():
         raise ValueError(
             f"{trained.name} generates text and does not classify: use weft.systems.latent_text.space.open_latent(RUN)"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.core.contracts import Objective
 from weft.core.fields import ClassField, TextsField
@@ -19,6 +19,7 @@ from weft.core.io import InvalidJSON, finite, parse_json
 from weft.core.text_stream import data_suffix
 from weft.data.requests import ReadsInputs
 from weft.data.sources.cursor import WINDOWS
+from weft.data.sources.json_rows import json_objects
 from weft.data.sources.parsing import Layout, ParsedRow, TableFormat
 from weft.inference.prediction import Prediction
 from weft.inference.trained_run import TrainedRun
@@ -67,7 +68,8 @@ class PredictionFile:
     The lines of a table are copied and columns are appended: ``prediction``, and the probability of each class
     (``probability_CLASS``; in JSON Lines one object ``probabilities``; for multiple choice ``probability``, that of the
     predicted choice). A row without prediction gets empty cells. Blank lines are copied. Where the input has one word per line,
-    its predicted tag is appended to the line. The rows of other inputs (lines of text, SQuAD JSON) are written as JSON Lines.
+    its predicted tag is appended to the line. The objects of a JSON list are written as JSON Lines, with all their values, and so
+    are the rows of other inputs (lines of text, SQuAD JSON), with their texts.
 
     Args:
         trained: The run that predicts.
@@ -90,16 +92,25 @@ class PredictionFile:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Suffixes of the format that is written; none for files with one word per line."""
-        if self.layout != "table":
-            return () if self.layout == "columns" else (".jsonl", ".ndjson")
+        """Suffixes of the format that is written; of files with one word per line, their own if it names a format."""
+        if self.layout in ("jsonl", "json", "text"):
+            return (".jsonl", ".ndjson")
         own = "" if self.file is None else data_suffix(str(self.file))
-        return (own,) if own in _FORMATS else (".csv",) if self.quoted else (".tsv",)
+        if own in _FORMATS:
+            return (own,)
+        return () if self.layout == "columns" else (".csv",) if self.quoted else (".tsv",)
+
+    @property
+    def format(self) -> str:
+        """What is written, in words."""
+        return "columns" if self.layout == "columns" else _FORMATS[self.suffixes[0]]
 
     def write(self, out: Path, rows: Iterable[Predicted]) -> None:
         """Write all rows to ``out``, which is complete or unchanged."""
         if self.layout == "text":
             texts = map(self._record, (found for found in rows if not is_blank(found[0])))
+        elif self.layout == "json":
+            texts = self._listed(rows)
         else:
             spans = _spans(self._lines(), rows)
             texts = {"table": self._delimited, "jsonl": self._objects, "columns": self._columns}[self.layout](spans)
@@ -190,20 +201,40 @@ class PredictionFile:
 
     # -------------------------------------------------------------------------------------------------------- JSON Lines
 
-    def _objects(self, spans: Iterator[_Span]) -> Iterator[str]:
-        taken = self._own_keys()
+    def _names(self, taken: set[str]) -> dict[str, str]:
+        """The keys of a prediction and its probabilities in objects that have the keys ``taken``."""
         names = {name: self._free(name, taken) for name in (PREDICTION, PROBABILITIES)}
         if not self.classes:
             self.renamed.pop(PROBABILITIES, None)
+        return names
+
+    def _values(self, names: Mapping[str, str], prediction: Prediction) -> dict[str, object]:
+        probabilities = {names[PROBABILITIES]: prediction.probabilities or None} if self.classes else {}
+        return {names[PREDICTION]: prediction.value(), **probabilities}
+
+    def _listed(self, rows: Iterable[Predicted]) -> Iterator[str]:
+        """The objects of a JSON file, which rows are parsed from one by one, with their predictions."""
+        names = self._names({key for value in self._listed_objects() for key in value or () if _OWN_KEYS.fullmatch(key)})
+        for (row, prediction), value in zip(rows, self._listed_objects(), strict=True):
+            if not is_blank(row):
+                complete = {**(value or row.cells), **self._values(names, prediction)}
+                yield json.dumps(finite(complete), ensure_ascii=False) + "\n"
+
+    def _listed_objects(self) -> Iterator[dict[str, Any] | None]:
+        assert self.source is not None
+        cursor = self.source.cursor([str(self.file)])
+        for _ in cursor.each_file():
+            for _, value, _ in json_objects(cursor):
+                yield value
+
+    def _objects(self, spans: Iterator[_Span]) -> Iterator[str]:
+        names = self._names(self._own_keys())
         for span in spans:
             text, end = _joined(span.lines)
             if span.row is None or is_blank(span.row):
                 yield "".join(line.text + line.end for line in span.lines)
                 continue
-            values: dict[str, object] = {names[PREDICTION]: span.prediction.value()}
-            if self.classes:
-                values[names[PROBABILITIES]] = span.prediction.probabilities or None
-            more = json.dumps(finite(values), ensure_ascii=False)[1:-1]
+            more = json.dumps(finite(self._values(names, span.prediction)), ensure_ascii=False)[1:-1]
             start = text.rstrip().removesuffix("}").rstrip()
             if not _is_object(text):  # kept as a text, so that every line is an object
                 yield json.dumps({"line": text}, ensure_ascii=False)[:-1] + f", {more}}}{end}"
@@ -213,8 +244,8 @@ class PredictionFile:
     def _record(self, found: Predicted) -> str:
         row, prediction = found
         texts = {name: text.split("\t") if name in self.several else text for name, text in row.cells.items()}
-        probabilities = {PROBABILITIES: prediction.probabilities or None} if self.classes else {}
-        return json.dumps(finite({**texts, PREDICTION: prediction.value(), **probabilities}), ensure_ascii=False) + "\n"
+        own = self._values({PREDICTION: PREDICTION, PROBABILITIES: PROBABILITIES}, prediction)
+        return json.dumps(finite({**texts, **own}), ensure_ascii=False) + "\n"
 
     # ------------------------------------------------------------------------------------------------ one word per line
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from weft.data.requests import BadRequest, read_inputs
@@ -58,13 +59,24 @@ def column_names(trained: TrainedRun) -> tuple[str, ...]:
 
 
 def requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
-    """Return the requests of a file or a table in memory, as the data source of the run reads them; anything else as it is."""
+    """Return the requests of files or of a table in memory, as the data source of the run reads them; else the items of ``data``.
+
+    Dicts may have the columns of the run's data instead of its fields.
+    """
     if isinstance(data, str):
         raise ValueError(
             f"expected a list of texts, got one string; pass a list: [{data[:40]!r}], or a file: Path({data[:40]!r})"
         )
-    if not isinstance(data, os.PathLike) and not is_table(data):
-        return data
+    if isinstance(data, os.PathLike) or is_table(data):
+        return _table_requests(trained, data)
+    if isinstance(data, list | tuple) and data and all(isinstance(one, os.PathLike) for one in data):
+        return chain.from_iterable(_table_requests(trained, file) for file in data)
+    if not isinstance(data, Iterable):
+        raise ValueError(f"expected texts, a table or a file, got {data!r} ({type(data).__name__}); pass a list: [...]")
+    return _by_field(trained, data)
+
+
+def _table_requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
     (file,) = data_files(data)
     if (source := input_source(trained, file)) is None:
         return [line for line, _ in Cursor([file]).lines()] if isinstance(data, os.PathLike) else table_rows(data)
@@ -75,12 +87,28 @@ def requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
     )
 
 
+def _by_field(trained: TrainedRun, data: Iterable[Any]) -> Iterator[Any]:
+    """Requests with the names of fields where they have those of columns."""
+    columns: dict[str, str] = {}
+    for request in data:
+        if not isinstance(request, Mapping):
+            yield request
+            continue
+        columns = columns or dict(zip(trained.codec.info.fields, column_names(trained), strict=True))
+        renamed = {name: request[column] for name, column in columns.items() if name not in request and column in request}
+        yield {**request, **renamed} if renamed else request
+
+
 def texts(trained: TrainedRun, data: Any) -> list[str]:
     """Return the first text of each request."""
     field = trained.codec.info.input_texts()[0]
     found: list[str] = []
-    for request in requests(trained, data):
+    for number, request in enumerate(requests(trained, data), 1):
         if isinstance(request, BadRequest):
             raise ValueError(request.problem)
-        found.append(request[field.name] if isinstance(request, Mapping) else request)
+        text = request.get(field.name) if isinstance(request, Mapping) else request
+        text = text[0] if isinstance(text, tuple) and text else text
+        if not isinstance(text, str):
+            raise ValueError(f"request {number}: {request!r} has no text; pass texts")
+        found.append(text)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from weft.core.contracts import Codec, Dataset, Objective, Search
 from weft.core.fields import ClassField
 from weft.core.outputs import Hypothesis
 from weft.core.registry import Build
-from weft.data.requests import BadRequest, Request, RequestSpec, is_pair, request_cells
+from weft.data.requests import Request, RequestSpec, is_pair, request_cells
 from weft.data.sources.mixture import Mixture
 from weft.evaluate import Evaluation, EvaluationResult
 from weft.evaluate.evaluation import prediction_text
@@ -33,6 +34,9 @@ from weft.training.build import final_key, plans
 from weft.training.run import Run
 from weft.training.run_html import parts_of, run_html
 from weft.training.sources import build_sources, parts
+
+Requests = Iterable[Any] | os.PathLike[str]
+"""What is predicted: a list of texts or other requests, a table in memory, or files."""
 
 
 class TrainedRun:
@@ -165,7 +169,7 @@ class TrainedRun:
 
     # -------------------------------------------------------------------------------------------------------- prediction
 
-    def predict(self, requests: Iterable[Request], batch_size: int = 64) -> list[str]:
+    def predict(self, requests: Requests, batch_size: int = 64) -> list[str]:
         """Predict each request: a class, tags, a number, a span, a choice, in the notation of the data files.
 
         A run trained with ``masked-lm`` predicts the most probable token at each ``<mask>``, separated by tabs.
@@ -173,13 +177,14 @@ class TrainedRun:
         Args:
             requests: Texts. Examples with several texts are tuples, or dicts by field with a list where a field has several:
                 ``{"question": "Two?", "choices": ["1 + 1", "1 + 2"]}``. An image is the name of its file. Or the ``Path`` of a
-                file, a DataFrame of pandas or polars, a Dataset or a dict of columns, as the data source of the run reads them.
+                file or several, a DataFrame of pandas or polars, a Dataset or a dict of columns, as the run's data
+                source reads them.
             batch_size: Number of requests per batch.
         """
         with self._warn_of_truncation():
             return [prediction.text for prediction in self.predictions(requests, batch_size)]
 
-    def predict_proba(self, requests: Iterable[Request], batch_size: int = 64) -> np.ndarray:
+    def predict_proba(self, requests: Requests, batch_size: int = 64) -> np.ndarray:
         """Return the probability of each class for each request, N x C in the order of ``classes``, as in scikit-learn.
 
         Choices that a question does not have get 0.
@@ -203,7 +208,7 @@ class TrainedRun:
 
     def predictions(
         self,
-        requests: Iterable[Request | BadRequest],
+        requests: Requests,
         batch_size: int = 64,
         on_bad_request: Literal["error", "skip"] = "error",
     ) -> Iterator[Prediction]:
@@ -217,7 +222,7 @@ class TrainedRun:
         """
         return predictions(self, python_inputs.requests(self, requests), batch_size, on_bad_request)
 
-    def embed(self, texts: Iterable[str]) -> np.ndarray:
+    def embed(self, texts: Requests) -> np.ndarray:
         """Return the sentence embeddings of texts, N x D, each of unit length: ``weft.load("minilm").embed(["a text"])``.
 
         ``weft.inference.embedding.open_embedder`` has more: pooling, semantic search.

@@ -21,8 +21,8 @@ _TIMEOUT = timedelta(days=7)
 _RELEASE_SECONDS = 0.1
 """Time for gloo's threads to release the last tensors. They need the GIL for that, which ``destroy_process_group`` holds while it
 waits for them."""
-_EXIT_SECONDS = 1.0
-"""Time for a failed process to end before the others do: launchers report the process that ends first."""
+_EXIT_SECONDS = 3.0
+"""Time for a failed process to end before the others do: launchers report the one that ends first, and end the others."""
 _TORCHRUN_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _CONNECTION_ERRORS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 

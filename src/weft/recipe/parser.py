@@ -166,7 +166,8 @@ class RecipeParser:
             name = value["type"]
             if name.value is BROKEN:
                 return None
-            factory = known.get(name.value) if isinstance(name.value, str) else None
+            # values of metrics and options have underscores, names of parts hyphens: macro_f1 is macro-f1
+            factory = known.get(name.value, known.get(name.value.replace("_", "-"))) if isinstance(name.value, str) else None
             if factory is None:
                 name_path = join(path, "type") if isinstance(node.value, dict) else path
                 return self.report(name.where, name_path, _no_such(kind, name))

@@ -35,6 +35,16 @@ def new(
             help="Read the files as this data source, such as labeled-text.",
         ),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN", help="The column of a table with the texts; twice for pairs. Default: detected.", show_default=False
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of a table with the labels. Default: detected.", show_default=False),
+    ] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline/--no-baseline", help="Evaluate the baselines of weft baseline on the validation split.")
     ] = True,
@@ -45,7 +55,7 @@ def new(
 
     if out.exists():
         raise ValueError(f"{out} already exists; choose another file with --out")
-    detected = detect_data(files, as_)
+    detected = detect_data(files, as_, texts=text or (), label=label)
     folder = out.absolute().parent
     write_text(out, scratch_recipe(detected, folder) if from_ is None else fine_tuning_recipe(detected, folder, from_))
     print_result("\n".join([f"{detected.source}: {detected.reason}", *detected.notes()]))

@@ -180,7 +180,7 @@ def _write(trained: TrainedRun, file: Path | None, source: ReadsInputs | None, o
     table.write(out, rows)
     for name, free in table.renamed.items():
         message(f"the input has a column {name!r}: its predictions are in the column {free!r}")
-    message(f"wrote {rows.rows:,} rows to {out}")
+    message(f"wrote {rows.rows:,} rows to {out} ({table.format})")
 
 
 def _print(trained: TrainedRun, rows: _Counted, as_json: bool) -> None:

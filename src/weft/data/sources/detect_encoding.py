@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import codecs
 import logging
+import re
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
 from weft.core.text_stream import BOMS, TextStream
 
@@ -20,6 +23,23 @@ _CANDIDATES = (
 _CENTRAL = b"\x9a\x9e\x8a\x8e\xb9\xb3\xbe"
 """Letters of cp1250 that are punctuation or rare letters of cp1252."""
 _WESTERN = frozenset("äöüßÄÖÜéèêëÉÈÊËàâáåæçñíîïìóôòøœúùûýÀÂÁÅÆÇÑÍÎÏÌÓÔÒØŒÚÙÛÿãõÃÕðþÐÞ–—“”„‘’‚…€£§°«»¡¿·•©®™½¼¾ªº´×±²µ¢¥\xa0\xad")
+
+
+_TO_CSV = "python -c \"import pandas; pandas.read_{kind}('{name}').to_csv('{stem}.csv', index=False)\""
+_EXCEL = ("an Excel file", _TO_CSV.replace("{kind}", "excel"))
+_BINARY = {
+    b"PAR1": ("a Parquet file", _TO_CSV.replace("{kind}", "parquet")),
+    b"ARROW1": ("an Arrow file", _TO_CSV.replace("{kind}", "feather")),
+    b"\xd0\xcf\x11\xe0": _EXCEL,
+    b"SQLite format 3": ("a SQLite database", ""),
+    b"\x89HDF": ("an HDF5 file", ""),
+    b"%PDF": ("a PDF document", ""),
+    b"PK\x03\x04": ("a ZIP archive", "unzip {name}"),
+    b"BZh": ("a file compressed by bzip2", "bunzip2 -k {name}"),
+    b"\xfd7zXZ": ("a file compressed by xz", "unxz -k {name}"),
+    b"\x28\xb5\x2f\xfd": ("a file compressed by Zstandard", "unzstd {name}"),
+}
+"""First bytes of binary formats: what the file is, and a command that makes a text file of it."""
 
 
 @dataclass
@@ -44,13 +64,16 @@ class _Tally:
 def detect_encoding(file: str) -> str:
     """Return the name of the encoding of a text file; ``ascii`` for a text that is the same in all usual encodings.
 
-    A file in UTF-8 may have some lines that are not valid, which are reported later. Raises ValueError for a binary file.
+    A file in UTF-8 may have some lines that are not valid, which are reported later. Raises ValueError for a binary file, and for
+    lines that end in carriage returns only.
     """
     tally, read = _Tally(), 0
     with TextStream(file) as stream:
         while (block := stream.read(_BLOCK_BYTES)) and read < _MAX_BYTES:
-            if not read and (found := _wide_encoding(block[:_HEAD_BYTES])):
-                return found
+            if not read:
+                _check_start(file, block)
+                if found := _wide_encoding(block[:_HEAD_BYTES]):
+                    return found
             block += stream.readline(_MAX_LINE)
             read += len(block)
             if not block.isascii():
@@ -58,6 +81,20 @@ def detect_encoding(file: str) -> str:
     if not tally.invalid:
         return "utf-8" if tally.valid else "ascii"
     return "utf-8" if tally.valid > tally.invalid else _legacy_encoding(file, tally.sample)
+
+
+def _check_start(file: str, start: bytes) -> None:
+    """Raise ValueError if a file starts as a known binary format does, or has no line ends but carriage returns."""
+    path = Path(file)
+    if (found := next((about for magic, about in _BINARY.items() if start.startswith(magic)), None)) is not None:
+        kind, command = _EXCEL if path.suffix.lower() in (".xlsx", ".xlsm") else found
+        command = command.format(name=file, stem=path.stem) if re.fullmatch(r"[\w./-]+", file) else ""
+        raise ValueError(f"{file}: {kind}, not a text file; convert it to CSV or text{f': {command}' if command else ''}")
+    if start.count(b"\r") > 1 and b"\n" not in start:
+        raise ValueError(
+            f"{file}: lines end in carriage returns only, but must end in line feeds; convert it: "
+            f"tr '\\r' '\\n' < {shlex.quote(file)} > converted{path.suffix}"
+        )
 
 
 def _add_block(tally: _Tally, block: bytes) -> None:

@@ -34,9 +34,9 @@ class ParsedRow(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-Layout = Literal["table", "jsonl", "columns", "text"]
-"""How the rows of a file are written: in columns with a delimiter, as an object per line, as one word per line with its tags, or
-otherwise."""
+Layout = Literal["table", "jsonl", "json", "columns", "text"]
+"""How the rows of a file are written: in columns with a delimiter, as an object per line, as a list of objects (or one per line)
+in a .json file, as one word per line with its tags, or otherwise."""
 
 
 class ColumnSpec(NamedTuple):
@@ -88,7 +88,7 @@ def is_table(file: str) -> bool:
 
 def table_layout(file: str) -> Layout:
     """Return the layout of a table, by file suffix."""
-    return "table" if not is_json(file) else "text" if data_suffix(file) == ".json" else "jsonl"
+    return "table" if not is_json(file) else "json" if data_suffix(file) == ".json" else "jsonl"
 
 
 class TableFormat(NamedTuple):
@@ -176,7 +176,7 @@ def read_column_names(cursor: Cursor, layout: TableFormat = TableFormat()) -> li
     """Return the columns of a table: the cells of its first line, or the keys of its first object."""
     if not is_json(cursor.file):
         return _header(cursor, layout)
-    return next((list(map(str, value)) for _, value, problem in json_objects(cursor) if value and not problem), [])
+    return next((list(_flat(value)) for _, value, problem in json_objects(cursor) if value and not problem), [])
 
 
 def _header(cursor: Cursor, layout: TableFormat) -> list[str]:
@@ -258,6 +258,7 @@ def _object_rows(cursor: Cursor, columns: Mapping[str, ColumnSpec]) -> Iterator[
 
 def _object_cells(value: Mapping[str, Any], columns: Mapping[str, ColumnSpec]) -> dict[str, str]:
     cells: dict[str, str] = {}
+    value = _flat(value)
     for field, column in columns.items():
         name = column.find(value)
         if name is not None:
@@ -265,6 +266,17 @@ def _object_cells(value: Mapping[str, Any], columns: Mapping[str, ColumnSpec]) -
         elif column.required:
             raise ValueError(column.missing(value, field))
     return cells
+
+
+def _flat(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of nested objects by path: ``{"body": {"text": "a"}}`` has ``body.text``. A key that has a dot itself wins."""
+    found: dict[str, Any] = {}
+    for name, inner in value.items():
+        if isinstance(inner, Mapping):
+            found |= {path: leaf for key, leaf in _flat(inner).items() if (path := f"{name}.{key}") not in value}
+        else:
+            found[name] = inner
+    return found
 
 
 def to_cell(value: object, name: str) -> str:

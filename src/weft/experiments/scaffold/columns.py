@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from weft.data.sources.labeled_text import LABEL, TEXT
+from weft.data.sources.sentence_pairs import FIRST, SECOND
 
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
@@ -16,6 +17,8 @@ _SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _MAX_CLASSES = 100
 _LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent", "emotion", "stars", "similarity", "y")
 """Names of label columns in lowercase, the most specific first."""
+_ORDINAL = re.compile(r"\d+|(?<![a-z])[ab](?![a-z])")
+_POSITION = re.compile(r"column\d+")
 _NO_LABELS = ("", "id", "split")
 """Names of columns with few distinct values that are no labels."""
 
@@ -39,6 +42,11 @@ class TableColumn:
 
     name: str
     cells: list[str]
+
+    @property
+    def key(self) -> str:
+        """The name in lower case; of a value in nested objects, the last part of its path."""
+        return self.name.lower().rpartition(".")[2]
 
     @property
     def mean_words(self) -> float:
@@ -74,7 +82,7 @@ class TableColumn:
     @property
     def is_text(self) -> bool:
         """Whether the cells are texts: at least three words on average, or a column with a usual name."""
-        return (self.mean_words >= 3 and not self.is_label) or self.name.lower() in TEXT
+        return (self.mean_words >= 3 and not self.is_label) or self.key in TEXT
 
     @cached_property
     def separator(self) -> str:
@@ -115,9 +123,10 @@ class ColumnRoles:
 def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), label: str | None = None) -> ColumnRoles:
     """Choose text and label columns, except those that are given by name.
 
-    The texts are the two columns with the most words. The label is the column with a usual name (``label``, ``class``, ...), or
-    else the label column with the fewest distinct values; a column of real numbers without such a name is used if no other column
-    is a label. The first column of the table wins ties.
+    The texts are the two columns with the most words; beside a label the one with the most, unless they look like a pair.
+    The label is the column with a usual name (``label``, ``class``, ...), or else the label column with the fewest distinct
+    values; a column of real numbers without such a name is used if no other column is a label. The first column of the table
+    wins ties.
     """
     named = {column.name: column for column in columns}
     if missing := [name for name in (*texts, *([label] if label else [])) if name not in named]:
@@ -126,13 +135,32 @@ def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), labe
     chosen = [named[name] for name in texts] or [column for column in columns if column in longest[:2]]
     labels = [column for column in columns if column not in chosen and column.distinct > 1]
     labels = [column for column in labels if column.is_continuous or column.is_label]
-    labels = sorted((column for column in labels if column.name.lower() not in _NO_LABELS), key=_label_rank)
+    labels = sorted((column for column in labels if column.key not in _NO_LABELS), key=_label_rank)
     labels = labels if label is None else [named[label]]
-    return ColumnRoles(chosen, labels[0] if labels else None, [] if texts else longest[2:], labels[1:])
+    if (
+        not texts
+        and labels
+        and len(chosen) == 2
+        and not _are_pair(chosen[0], chosen[1], [c for c in columns if c not in (*chosen, labels[0])])
+    ):
+        chosen = longest[:1]
+    return ColumnRoles(chosen, labels[0] if labels else None, [] if texts else longest[len(chosen) :], labels[1:])
+
+
+def _are_pair(first: TableColumn, second: TableColumn, others: Sequence[TableColumn]) -> bool:
+    """Whether two texts with a label belong together: by their names, or because the table has nothing else but identifiers.
+
+    Names are usual ones (premise and hypothesis), or equal but for a number or a letter (question1 and question2).
+    """
+    if {first.key, second.key} <= {*FIRST, *SECOND}:
+        return True
+    stems = {_ORDINAL.sub("", column.key) for column in (first, second)}
+    if len(stems) == 1 and not _POSITION.fullmatch(first.key):
+        return True
+    return all(column.is_numeric or column.key in _NO_LABELS for column in others)
 
 
 def _label_rank(column: TableColumn) -> tuple[int, bool, int]:
     """The rank of a candidate for the label, the best one lowest."""
-    name = column.name.lower()
-    usual = _LABEL_NAMES.index(name) if name in _LABEL_NAMES else len(_LABEL_NAMES)
+    usual = _LABEL_NAMES.index(column.key) if column.key in _LABEL_NAMES else len(_LABEL_NAMES)
     return usual, column.is_continuous, column.distinct

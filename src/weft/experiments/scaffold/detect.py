@@ -22,16 +22,25 @@ from weft.data.sources.parsing import ParsedRow, is_table
 from weft.data.sources.question_answering import QuestionAnswering, is_squad
 from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
-from weft.experiments.scaffold.detected_data import DetectedData, Paths, files_of, skip_rows
+from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
 from weft.experiments.scaffold.table import detect_table
-from weft.experiments.scaffold.text_layouts import are_named_apart, class_folders, labeled_lines, several_files, tagged_options
+from weft.experiments.scaffold.text_layouts import (
+    are_named_apart,
+    class_folders,
+    could_be_classes,
+    labeled_lines,
+    several_files,
+    tagged_options,
+)
 
 _SPLITS = {
     "train": ("train", "training"),
-    "valid": ("valid", "validation", "val", "dev"),
-    "test": ("test", "testing"),
+    "valid": ("valid", "validation", "val", "dev", "devel", "development", "testa"),
+    "test": ("test", "testing", "testb"),
 }
-"""Words in a file name that select a split."""
+"""Words in a file name that select a split; ``testa`` and ``testb`` are those of CoNLL-2003."""
+_ABOUT = re.compile(r"(readme|licen[cs]e|citation|changelog|notice|authors|sha256sums|md5sums?)([._-].*)?", re.IGNORECASE)
+"""Names of files about the data, which folders of data have beside them."""
 _SPLIT_OF = {word: split for split, words in _SPLITS.items() for word in words}
 _MAX_FILES = 500
 """Of more files, the encoding of some is detected."""
@@ -65,10 +74,14 @@ def detect_data(
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         given.append(file)
     encoding = _common_encoding([inner for file in given for inner in list_files(file)])
-    detected = _class_folders(given, source)
+    detected = None if texts or label else _class_folders(given, source)
     if detected is None:
-        splits: dict[str, Paths] = {**_by_split([inner for file in given for inner in _expand_folder(file)])}
+        expanded = [_expand_folder(file, source) for file in given]
+        splits: dict[str, Paths] = {**_by_split([inner for found, _ in expanded for inner in found])}
         detected = _named_columns(splits, encoding, texts, label) if texts or label else _detect(splits, encoding, source)
+        if ignored := [inner for _, about in expanded for inner in about]:
+            detected.remarks.append(f"ignored, as files about the data: {', '.join(ignored)}")
+        detected.remarks += _without_split(files_of(splits["train"]))
     if encoding != "utf-8":
         detected.options["encoding"] = encoding
         detected.remarks.append(f"encoding: {encoding}, detected from the bytes; if letters are wrong, set data.encoding")
@@ -113,9 +126,12 @@ def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> 
     if data_suffix(first) != ".csv" and (options := tagged_options(first, encoding)) is not None:
         reason = "lines of a word and its tags, with empty lines between sentences"
         yield DetectedData("tagged-text", splits, options, reason)
+    separation = None if source == "plain-text" else detect_separation(first, encoding)
     if not is_table(first) and (labeled := labeled_lines(splits, encoding)) is not None:
+        tabs = separation is not None and separation.delimiter == "\t" and labeled.options == {"format": "label-first"}
+        yield from _table_in_text(splits, encoding, separation) if tabs else ()
         yield labeled
-    if source != "plain-text" and (separation := detect_separation(first, encoding)) is not None:
+    if separation is not None:
         if is_table(first) or separation.delimiter == "\t":
             yield detect_table(splits, encoding, separation)
         else:
@@ -125,13 +141,17 @@ def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> 
             f"{first}: the rows have no columns, separated by tabs, commas, semicolons or vertical bars; for a text per line: "
             f"{shlex.join(['weft', 'new', '--as', 'plain-text', first])}"
         )
-    yield DetectedData("plain-text", splits, reason="texts without columns")
+    other = "labeled-text" if could_be_classes(files_of(splits["train"])) else ""
+    yield DetectedData("plain-text", splits, reason="texts without columns", other_source=other)
 
 
 def _named_columns(splits: dict[str, Paths], encoding: str, texts: Sequence[str], label: str | None) -> DetectedData:
     """A table whose columns are given by name."""
     first = files_of(splits["train"])[0]
-    return detect_table(splits, encoding, None if is_json(first) else detect_separation(first, encoding), texts, label)
+    separation = None if is_json(first) or Path(first).is_dir() else detect_separation(first, encoding)
+    if separation is None and not is_json(first):
+        raise ValueError(f"{first}: not a table, so it has no column {(*texts, label)[0]!r}; leave out --text and --label")
+    return detect_table(splits, encoding, separation, texts, label)
 
 
 def _table_in_text(splits: dict[str, Paths], encoding: str, separation: Any) -> Iterator[DetectedData]:
@@ -165,11 +185,25 @@ def _common_encoding(files: list[str]) -> str:
     return next(iter(found), "utf-8")
 
 
-def _expand_folder(file: str) -> list[str]:
-    """Return the files of a folder of tables, of named splits or of several kinds of text; a folder of texts stays one corpus."""
-    inner = list_files(file)
-    separate = all(map(is_table, inner)) or any(map(_split_of, inner)) or are_named_apart(inner)
-    return inner if Path(file).is_dir() and separate else [file]
+def _expand_folder(file: str, source: str | None) -> tuple[list[str], list[str]]:
+    """Return the files of a folder of tables, of named splits or of several kinds of text, and files about the data, which are
+    ignored; a folder of texts stays one corpus. A file and links to it count once."""
+    if not Path(file).is_dir():
+        return [file], []
+    inner = list({Path(each).resolve(): each for each in reversed(list_files(file))}.values())[::-1]
+    about = [each for each in inner if _ABOUT.fullmatch(Path(each).name)]
+    data = [each for each in inner if each not in about]
+    separate = all(map(is_table, data)) or any(map(_split_of, data)) or are_named_apart(data) or source == "labeled-text"
+    return (data, about) if data and separate else ([file], [])
+
+
+def _without_split(train: Sequence[str]) -> list[str]:
+    """A remark about training files without a split in their names, where others have one: they may be test files."""
+    unnamed = [Path(file).name for file in train if _split_of(file) is None]
+    if not unnamed or len(unnamed) == len(train):
+        return []
+    shown = ", ".join(unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
+    return [f"used for training too, as its name has no split (train, dev, test): {shown}; rename it if it is for evaluation"]
 
 
 def _split_of(file: str) -> str | None:
@@ -221,7 +255,7 @@ def _verify(detected: DetectedData) -> None:
     source = CATALOG[Data][detected.source](**splits, **values)
     assert isinstance(source, TextSource)
     first = files_of(detected.splits["train"])[0]
-    for split in detected.splits:
+    for split in list(detected.splits):
         groups = source.files(source.paths[split])
         for files in [groups] if len(groups) > 1 else [[[file]] for file in groups[0][:_MAX_FILES]]:
             try:
@@ -229,6 +263,11 @@ def _verify(detected: DetectedData) -> None:
             except ValueError as error:
                 if files[0][0] == first:
                     raise
+                if split != "train" and _has_inputs(source, files):
+                    unlabeled = ", ".join(files_of(detected.splits.pop(split)))
+                    command = f"weft predict RUN {shlex.quote(files[0][0])}"
+                    detected.remarks.append(f"left out, as it has texts but no labels: {unlabeled}; after training: {command}")
+                    break
                 found = f"{first} was read as {detected.source} ({detected.reason})"
                 raise ValueError(f"{error}. {found}; all files of a dataset need the same format") from None
             if bad > _MAX_BAD * total and example is not None:
@@ -240,6 +279,16 @@ def _verify(detected: DetectedData) -> None:
                 detected.options["on_bad_row"] = skip_rows(bad, total, f"of {Path(example.file).name} are malformed")
                 where = f"{example.where}: {example.problem}"
                 detected.remarks.append(f"{bad:,} of {total:,} rows are malformed and skipped, the first: {where}")
+
+
+def _has_inputs(source: TextSource, files: list[list[str]]) -> bool:
+    """Whether rows of the files can be parsed for prediction, without what is to be predicted."""
+    try:
+        rows = list(islice(source.inputs([source.cursor(group) for group in files]), MAX_ROWS))
+    except ValueError:
+        return False
+    used = [row for row in rows if row.cells or row.problem]
+    return sum(not row.problem for row in used) > (1 - _MAX_BAD) * len(used)
 
 
 def _count_bad(source: TextSource, files: list[list[str]]) -> tuple[int, int, ParsedRow | None]:

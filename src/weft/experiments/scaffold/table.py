@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -43,6 +44,8 @@ def detect_table(
     """
     file = files_of(splits["train"])[0]
     table = _Table(file, encoding, separation)
+    if separation is None:
+        _check_objects(table)
     if texts or label:
         return _columns(splits, table, texts, label)
     return _tagged_lists(splits, table) or _multiple_choice(splits, table) or _columns(splits, table)
@@ -71,6 +74,22 @@ class _Table:
 
     def cursor(self) -> Cursor:
         return Cursor([self.file], encoding=self.encoding)
+
+
+def _check_objects(table: _Table) -> None:
+    """Raise ValueError for a JSON file that is a single object: of columns, or around the rows."""
+    first, second = ([*islice((value for _, value, _ in json_objects(table.cursor()) if value), 2), None, None])[:2]
+    if first is None or second is not None:
+        return
+    for name, value in first.items():
+        if isinstance(value, list) and len(value) > 1 and all(isinstance(item, dict) for item in value):
+            raise ValueError(f"{table.file}: one object with the rows in {name!r}; write the list of rows alone, [{{...}}, ...]")
+    sizes = {len(value) for value in first.values() if isinstance(value, dict | list)}
+    if len(sizes) == 1 and max(sizes) > 1 and all(isinstance(value, dict | list) for value in first.values()):
+        raise ValueError(
+            f"{table.file}: one object with a list of values for each column ({', '.join(first)}); write an object for each row, "
+            "with pandas: DataFrame.to_json(..., orient='records', lines=True)"
+        )
 
 
 def _tagged_lists(splits: dict[str, Paths], table: _Table) -> DetectedData | None:
@@ -128,18 +147,38 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
     if roles.texts and label is None and table.separation is None:
         return _unlabeled_objects(splits, table, roles, shown)
     if not roles.texts or label is None:
-        missing = "no column holds texts" if not roles.texts else "no column has few distinct values, as a label has"
-        remedy = (
-            "check that the table is read as intended, write the recipe by hand (weft catalog data lists the data sources), or "
-            "pass a file of plain lines (weft new --as plain-text)"
+        raise ValueError(
+            f"{table.file}: cannot detect the task of {table.kind} with the columns {shown}: {_missing_role(roles, cells)}"
         )
-        raise ValueError(f"{table.file}: cannot detect the task of {table.kind} with the columns {shown}: {missing}; {remedy}")
     detected = _labeled(splits, options, roles, label, f"{table.kind} with", shown)
+    if len(roles.texts) == 2 and not texts:
+        longest = max(roles.texts, key=lambda column: column.mean_words).name
+        detected.remarks.append(f"for a single text, name its column: weft new --text {shlex.quote(longest)} ...")
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")
     if label.is_continuous:
         detected.label_type, detected.options["label_type"] = "number", "number"
     return detected
+
+
+def _missing_role(roles: ColumnRoles, cells: Mapping[str, Sequence[str]]) -> str:
+    """What a table lacks, and what to do."""
+    by_hand = (
+        "check that the table is read as intended, write the recipe by hand (weft catalog data lists the data sources), or "
+        "pass a file of plain lines (weft new --as plain-text)"
+    )
+    if not roles.texts:
+        if any(len(set(found)) > 1 and all(map(TAG.fullmatch, filter(None, found))) for found in cells.values()):
+            return (
+                "one word and its tag per row; for tagged text write them without header and quotes, separated by tabs, with an "
+                "empty line after each sentence"
+            )
+        return f"no column holds texts; {by_hand}"
+    texts = [column.name for column in roles.texts]
+    for name, found in cells.items():
+        if name not in texts and len(found) > 1 and found[0] and len(set(found)) == 1:
+            return f"all rows have the same {name}, {found[0][:40]!r}; a label needs two or more classes"
+    return f"no column has few distinct values, as a label has; {by_hand}"
 
 
 def _unlabeled_objects(splits: dict[str, Paths], table: _Table, roles: ColumnRoles, shown: str) -> DetectedData:
@@ -232,8 +271,8 @@ def _read_rows(
     if column_names or table.separation is None:
         return names, rows, {}
     body = [row for row in rows if list(row.values()) != names]
-    named = [dict(zip(names, row.values(), strict=True)) for row in body]
-    if len(body) == len(rows) - 1 and len(set(names)) == len(names) and named and _is_header(names, named):
+    given = [name for name in names if name.strip()]
+    if len(body) == len(rows) - 1 and len(set(given)) == len(given) and body and _is_header(names, body):
         stripped = [name.strip() for name in names]
         return stripped, [dict(zip(stripped, row.values(), strict=True)) for row in body], {}
     return positions, rows, {"column_names": f"[{', '.join(positions)}]"}
@@ -256,13 +295,16 @@ def _table_remedy(table: _Table) -> str:
 def _is_header(names: list[str], rows: Sequence[Mapping[str, str]]) -> bool:
     """Whether the first line names the columns: it has no number, no sentence and no value that occurs again in its column.
 
-    The first name may be missing: that of the index of a data frame.
+    Two names may be missing: the first one, of the index of a data frame, and those of empty columns, after trailing delimiters.
     """
-    first, *others = names
-    return all(n.strip() for n in others) and not any(
-        NUMBER.fullmatch(n.strip()) or n.strip()[-1] in ".!?。！？" or any(row[n] == n for row in rows) or count_words(n) > 6
-        for n in (names if first.strip() else others)
-    )
+    columns = list(zip(*(row.values() for row in rows), strict=True))
+    for at, (name, cells) in enumerate(zip(map(str.strip, names), columns, strict=True)):
+        if not name:
+            if at and any(map(str.strip, cells)):
+                return False
+        elif NUMBER.fullmatch(name) or name[-1] in ".!?。！？" or name in map(str.strip, cells) or count_words(name) > 6:
+            return False
+    return any(map(str.strip, names))
 
 
 def _column_option(column: TableColumn, usual: tuple[str, ...], option: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from weft.experiments.scaffold.detected_data import DetectedData, Paths, first_l
 TAG = re.compile(r"O|[BIESLU]-\S+")
 _MAX_TAGS = 100
 _MAX_LABELS = 100
+_MAX_CLASS_FILES = 30
 _LABEL = re.compile(r"[A-Z][A-Z0-9_-]*(:\S+)?|[-+]?\d{1,3}|[A-Za-z]\w*:\w+")
 _CLASS_NAMES = (
     "pos neg positive negative neutral good bad ham spam subjective objective subj obj quote plot fake real true false hate "
@@ -133,6 +134,14 @@ def are_named_apart(files: Sequence[str]) -> bool:
     """Whether the names of the files differ in a class or a language, so that they are not parts of one text."""
     words = set(_keys(files).values())
     return 1 < len(files) == len(words) and (words <= _CLASS_WORDS or words <= _SIDE_WORDS)
+
+
+def could_be_classes(files: Sequence[str]) -> bool:
+    """Whether several files, or those of a folder, have names of their own, so that each could hold the texts of a class."""
+    if len(files) == 1 and Path(files[0]).is_dir():
+        files = [str(file) for file in Path(files[0]).iterdir() if file.is_file()]
+    words = list(_keys(files).values()) if 2 <= len(files) <= _MAX_CLASS_FILES else []
+    return bool(words) and all(words) and len(set(words)) == len(words)
 
 
 def _looks_parallel(files: Sequence[str]) -> bool:
