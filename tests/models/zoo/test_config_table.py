@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import partial
 from typing import Any
 
 import pytest
@@ -131,8 +130,8 @@ def test_options_that_disagree_are_of_no_family() -> None:
 
 
 def test_a_structure_without_an_option_has_no_config() -> None:
-    with pytest.raises(ValueError, match=r"has no option encoder.layers, which config.json has as num_hidden_layers"):
-        Key("num_hidden_layers", Dim, "encoder.layers").write(partial(TextEncoder, encoder=None))
+    with pytest.raises(ValueError, match=r"has no option decoder.layers, which config.json has as num_hidden_layers"):
+        Key("num_hidden_layers", Dim, "decoder.layers").write(TextEncoder)
 
 
 def test_defaults() -> None:
