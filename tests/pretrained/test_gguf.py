@@ -413,6 +413,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "scaling": ({"values": {"llama.rope.scaling.type": "longrope"}}, "is 'longrope'; supported: none, linear, yarn"),
     "factor": ({"values": {"llama.rope.scaling.type": "linear"}}, "metadata 'llama.rope.scaling.factor' is missing"),
     "more layers": ({"values": {"llama.block_count": 900}}, "missing: model.layers.2."),
+    "huge layers": ({"values": {"llama.block_count": 999, "llama.feed_forward_length": 10**6}}, "missing: model.layers.2."),
     "fewer layers": ({"values": {"llama.block_count": 1}}, "config.json has 1 layers, but the file has 2"),
     "wide": (
         {"values": {"llama.feed_forward_length": 10**6}},
