@@ -24,7 +24,7 @@ from transformers.convert_slow_tokenizer import TikTokenConverter
 from weft.core.seq import Seq
 from weft.data import PretrainedTokenizer
 from weft.data.tokenizers.gguf_tokenizer import PRE_TOKENIZERS, from_metadata
-from weft.inference.convert import to_run
+from weft.inference.convert import to_published, to_run
 from weft.inference.load import load as open_run
 from weft.models.zoo.gguf_names import TENSORS, llama3_scaling
 from weft.pretrained import PublishedModel, load
@@ -274,10 +274,16 @@ def test_it_is_saved_in_the_hugging_face_layout(tmp_path: Path) -> None:
     assert mine.special == PretrainedTokenizer(from_=str(one)).special
 
 
-def test_it_becomes_a_run_that_continues_texts_alike(tmp_path: Path) -> None:
+def test_it_becomes_a_run_that_continues_texts_alike_and_is_published_again(tmp_path: Path) -> None:
     write(tmp_path / "model.gguf", theirs_of())
     found = open_run(tmp_path / "model.gguf").generate(["low", "slow dogs"])
     assert open_run(to_run(tmp_path / "model.gguf", tmp_path / "run")).generate(["low", "slow dogs"]) == found
+    written = to_published(tmp_path / "run", tmp_path / "published")
+    saved = load(tmp_path / "model.gguf").save(tmp_path / "saved")
+    for name in ("config.json", "tokenizer_config.json"):
+        assert json.loads((written / name).read_text()) == json.loads((saved / name).read_text())
+    assert (written / "model.safetensors").read_bytes() == (saved / "model.safetensors").read_bytes()
+    assert (written / "tokenizer.json").read_bytes() == (saved / "tokenizer.json").read_bytes()
 
 
 # ----------------------------------------------------------------------------------------------------------- tokenizers
@@ -413,6 +419,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "scaling": ({"values": {"llama.rope.scaling.type": "longrope"}}, "is 'longrope'; supported: none, linear, yarn"),
     "factor": ({"values": {"llama.rope.scaling.type": "linear"}}, "metadata 'llama.rope.scaling.factor' is missing"),
     "more layers": ({"values": {"llama.block_count": 900}}, "missing: model.layers.2."),
+    "huge layers": ({"values": {"llama.block_count": 999, "llama.feed_forward_length": 10**6}}, "missing: model.layers.2."),
     "fewer layers": ({"values": {"llama.block_count": 1}}, "config.json has 1 layers, but the file has 2"),
     "wide": (
         {"values": {"llama.feed_forward_length": 10**6}},

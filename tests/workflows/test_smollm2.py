@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,21 @@ def test_logits_and_greedy_text_are_those_of_transformers(ours: PretrainedModel,
 
 @needs_smollm2
 def test_the_commands(tmp_path: Path) -> None:
-    found = weft("generate", "smollm2", "--text", PROMPT, "--max-length", "4")
-    assert found.returncode == 0 and "Paris" in found.stdout, found.stderr
-    found = weft("inspect", "smollm2")
-    assert found.returncode == 0 and "134,515,008" in found.stdout, found.stderr
+    found = weft("generate", "smollm2", "--max-length", "4", given=f"{PROMPT}\n".encode())
+    assert found.code == 0 and found.out.startswith(" Paris"), found.err
+    found = weft("inspect", "smollm2", "--input", PROMPT, "--out", tmp_path / "page.html")
+    assert found.code == 0 and (tmp_path / "page.html").stat().st_size > 10_000, found.err
+    (tmp_path / "films.tsv").write_text("text\tlabel\nA great film.\tgood\nI hated it.\tbad\n")
+    template = "Review: {text}\nThis film is {answer}"
+    found = weft("prompt", "smollm2", tmp_path / "films.tsv", "--template", template, "--json")
+    assert found.code == 0 and json.loads(found.out), found.err
+
+
+@needs_smollm2
+def test_a_converted_model_is_used_without_the_package(tmp_path: Path) -> None:
+    assert weft("convert", "smollm2", tmp_path / "run").code == 0
+    found = weft("generate", tmp_path / "run", "--max-length", "4", given=f"{PROMPT}\n".encode())
+    assert found.code == 0 and found.out.startswith(" Paris"), found.err
 
 
 def test_without_the_package_the_message_has_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.gguf import GGUFModel
 from weft.pretrained.huggingface import HuggingFaceFolder, read_safetensor
 from weft.pretrained.layout import ModelLayout
-from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, load_tensors
+from weft.pretrained.load_weights import VOCABULARY_TENSORS, LoadReport, has_more_rows, is_required, load_tensors
 from weft.pretrained.sentence_layout import PooledHead, read_head
 from weft.pretrained.sums import check_sums
 from weft.recipe.tree import nearest
@@ -210,11 +210,12 @@ class PublishedModel:
 
     def build(self, structure: Build[Structure], info: Info, found: Translated) -> Structure:
         """Build the structure; on the meta device if the file has all of its tensors, which ``load_into`` assigns. So nothing
-        is initialized at random or held in memory twice."""
+        is initialized at random or held in memory twice; nor is anything allocated where ``load_into`` will refuse the file."""
         with torch.device("meta"), SkipInit():
             model = structure(info)
         ours = {name for name, _ in (*model.named_parameters(remove_duplicate=False), *model.named_buffers())}
-        return model if ours <= {*found.tensors, *self._zero(found)} else structure(info)
+        missing = ours - {*found.tensors, *self._zero(found)}
+        return structure(info) if missing and not any(map(is_required, missing)) else model
 
     def _zero(self, found: Translated) -> list[str]:
         """Our tensors that are zero because the file has only their companions."""

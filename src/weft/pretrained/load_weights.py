@@ -132,13 +132,13 @@ def _mismatch(name: str, theirs: Tensor, ours: Tensor) -> str | None:
 
 
 def _missing(new: Sequence[str], ours: Iterable[str], rules: Sequence[Rule]) -> list[str]:
-    missing = [_shown(n, rules) for n in new if _required(n)]
-    if len(missing) == len([n for n in ours if _required(n)]):
+    missing = [_shown(n, rules) for n in new if is_required(n)]
+    if len(missing) == len([n for n in ours if is_required(n)]):
         return ["no tensor of the embedder, encoder or decoder has a matching name"]
     return [f"missing: {shorten(missing)}"] if missing else []
 
 
-def _required(name: str) -> bool:
+def is_required(name: str) -> bool:
     return name.startswith(BODY) and not name.startswith(
         "encoder.layer_mix."
     )  # no published model has a scalar mix of its layers
