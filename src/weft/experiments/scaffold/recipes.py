@@ -265,8 +265,8 @@ def _paths(files: Paths, folder: Path) -> str:
     if isinstance(files, dict):
         if unusable := next((label for label in files if not is_key(label)), None):
             raise ValueError(
-                f"the class {printable_line(unusable)[:MAX_KEY_LENGTH]!r} is no key of a recipe: a key has at most {MAX_KEY_LENGTH} "
-                "characters, all of them printable; rename its folder or file"
+                f"the class {printable_line(unusable)[:MAX_KEY_LENGTH]!r} is no key of a recipe: a key has at most "
+                f"{MAX_KEY_LENGTH} characters, all of them printable; rename its folder or file"
             )
         return "{" + ", ".join(f"{yaml_string(label)}: {_paths(own, folder)}" for label, own in files.items()) + "}"
 
