@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 from importlib import import_module
 
 import numpy as np
 import pytest
 
-from weft.inspect.confusion_matrix import confusion_matrix, merge_classes, plot_confusion_matrix
+from weft.inspect.confusion_matrix import confusion_matrix, plot_confusion_matrix
 
 
 def cells(figure):
@@ -56,10 +57,19 @@ def test_classes_with_few_errors_are_merged(tmp_path, saved_figures):
     axes = saved_figures[0].axes[0]
     assert [t.get_text() for t in axes.get_yticklabels()] == ["0", "1", "2", "3", "4", "7", "others"]
     assert "the 6 of 100 classes with the most errors" in axes.get_title(loc="left")
-    names, counts = confusion_matrix([str(r) for r in right], [str(g) for g in guess])
-    kept, sums = merge_classes(names, counts, 7)
+    kept, sums = confusion_matrix([str(r) for r in right], [str(g) for g in guess], max_classes=7)
     assert kept[-1] == "others" and sums.sum() == 4000 and sums[-1, -1] == ((right > 4) & (right != 7)).sum()
     assert sums[5, 5] == (right == 7).sum() and sums[:5, 5].sum() == (right != guess).sum()
+
+
+def test_memory_does_not_grow_with_the_square_of_the_classes(tmp_path):
+    labels = [str(n) for n in range(200_000)]
+    tracemalloc.start()
+    names, counts = confusion_matrix(labels, ["0"] * len(labels), max_classes=20)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(names) == 20 and counts.sum() == len(labels) and counts[0, 0] == 1 and counts[-1, 0] == len(labels) - 19
+    assert peak < 200e6
 
 
 def test_invalid_arguments_are_rejected(tmp_path, monkeypatch):

@@ -307,7 +307,9 @@ def test_too_many_stages_and_long_names_are_refused_with_their_location(tmp_path
         check(read_run_text(many, "r.yaml", tmp_path))
     for name, size in (("n" * 101, 101), ("ä" * 51, 102)):
         long = text + f"  - {{name: {name}, {LEARNING.strip()}}}\n"
-        with pytest.raises(RecipeError, match=rf"r\.yaml:\d+: stages\.0: the name of a stage .* at most 100 bytes, not {size}"):
+        with pytest.raises(
+            RecipeError, match=rf"r\.yaml:\d+: stages\.0\.name: the name of a stage .* at most 100 bytes, not {size}"
+        ):
             check(read_run_text(long, "r.yaml", tmp_path))
 
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
 
+MAX_BATCH_PROBABILITIES = 1 << 18
+"""Probabilities of all predictions of a batch; each takes about 100 bytes, and a window has several batches."""
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Prediction for one request.
@@ -69,9 +73,14 @@ def predictions(
         predictor.encode,
         predictor.compute,
         length=lambda one: instance_length(one.instance),
-        max_rows=batch_size,
+        max_rows=max(1, min(batch_size, MAX_BATCH_PROBABILITIES // _classes(trained.codec))),
         max_tokens=MAX_DECODER_TOKENS if decodes else encoder_budget(trained.device),
     )
+
+
+def _classes(codec: Codec) -> int:
+    """The number of probabilities of a prediction, at least 1."""
+    return max(1, len(codec.info["label"].labels)) if "label" in codec.info else 1
 
 
 def _check_model(trained: TrainedRun, requests: Any) -> None:

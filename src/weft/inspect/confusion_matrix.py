@@ -30,7 +30,7 @@ _OTHERS = "others"
 
 
 def confusion_matrix(
-    labels: Sequence[str], predictions: Sequence[str], order: Sequence[str] = ()
+    labels: Sequence[str], predictions: Sequence[str], order: Sequence[str] = (), max_classes: int | None = None
 ) -> tuple[list[str], np.ndarray]:
     """Return the class names and the C x C counts: rows are the gold labels, columns the predictions.
 
@@ -38,6 +38,8 @@ def confusion_matrix(
         labels: Gold label of each example.
         predictions: Predicted class of each example.
         order: The first classes in order; the others follow sorted, numbers by value.
+        max_classes: Of more classes, those with the most errors are kept, ties broken by frequency, and the others are merged
+            into a last one. None = all are kept.
 
     >>> confusion_matrix(["a", "a", "b"], ["a", "b", "b"])[1].tolist()
     [[1, 1], [0, 1]]
@@ -49,8 +51,23 @@ def confusion_matrix(
     found = {*map(str, labels), *map(str, predictions)}
     names = [*dict.fromkeys(map(str, order)), *sorted(found - set(map(str, order)), key=_natural_order)]
     index = {name: at for at, name in enumerate(names)}
-    cells = [index[str(label)] * len(names) + index[str(guess)] for label, guess in zip(labels, predictions, strict=True)]
-    return names, np.bincount(cells, minlength=len(names) ** 2).reshape(len(names), len(names))
+    label_N, guess_N = (np.array([index[str(one)] for one in given], np.int64) for given in (labels, predictions))
+    if max_classes is not None and len(names) > max_classes:
+        names, group_C = _merge_classes(names, label_N, guess_N, max_classes)
+        label_N, guess_N = group_C[label_N], group_C[guess_N]
+    size = len(names)
+    return names, np.bincount(label_N * size + guess_N, minlength=size**2).reshape(size, size)
+
+
+def _merge_classes(names: list[str], label_N: np.ndarray, guess_N: np.ndarray, max_classes: int) -> tuple[list[str], np.ndarray]:
+    """The names of the classes that are kept, and the new index of each class; no C x C counts, for many classes."""
+    rows_C, columns_C, right_C = (
+        np.bincount(found, minlength=len(names)) for found in (label_N, guess_N, label_N[label_N == guess_N])
+    )
+    kept = np.sort(np.lexsort((-rows_C, -(rows_C + columns_C - 2 * right_C)))[: max_classes - 1])
+    group_C = np.full(len(names), max_classes - 1)
+    group_C[kept] = np.arange(max_classes - 1)
+    return [names[at] for at in kept] + [_OTHERS], group_C
 
 
 def plot_confusion_matrix(
@@ -73,13 +90,13 @@ def plot_confusion_matrix(
         order: The first classes in order; the others follow sorted, numbers by value.
         max_classes: Maximum number of classes. Of more, those with the most errors are shown and the others are merged.
     """
-    names, counts_CC = confusion_matrix(labels, predictions, order)
     if max_classes < 2:
         raise ValueError(f"max_classes is {max_classes}; must be at least 2")
-    accuracy, total = counts_CC.diagonal().sum() / counts_CC.sum(), len(names)
+    names, counts_CC = confusion_matrix(labels, predictions, order, max_classes)
+    total = len({*map(str, order), *map(str, labels), *map(str, predictions)})
+    accuracy = np.mean([str(label) == str(guess) for label, guess in zip(labels, predictions, strict=True)])
     note = f"{len(labels):,} examples, accuracy {100 * accuracy:.1f} %"
     if merged := total > max_classes:
-        names, counts_CC = merge_classes(names, counts_CC, max_classes)
         note += f"; the {max_classes - 1} of {total} classes with the most errors"
     size = len(names)
     cell = float(np.clip(6.5 / size, 0.46, 1.15))
@@ -92,18 +109,6 @@ def plot_confusion_matrix(
     axes.set_title(note, loc="left", fontsize=9.5, color=MUTED)
     set_title(figure, title)
     return save_png(figure, file)
-
-
-def merge_classes(names: list[str], counts_CC: np.ndarray, max_classes: int) -> tuple[list[str], np.ndarray]:
-    """Keep the classes with the most errors, ties broken by frequency, and merge the others into one."""
-    rows_C, columns_C = counts_CC.sum(axis=1), counts_CC.sum(axis=0)
-    errors_C = rows_C + columns_C - 2 * counts_CC.diagonal()
-    kept = np.sort(np.lexsort((-rows_C, -errors_C))[: max_classes - 1])
-    group_C = np.full(len(names), max_classes - 1)
-    group_C[kept] = np.arange(max_classes - 1)
-    merged = np.zeros((max_classes, max_classes), counts_CC.dtype)
-    np.add.at(merged, (group_C[:, None], group_C[None, :]), counts_CC)
-    return [names[at] for at in kept] + [_OTHERS], merged
 
 
 def _draw_cells(axes: Any, counts_CC: np.ndarray, cell: float, *, merged: bool) -> None:

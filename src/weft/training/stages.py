@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from weft.core.contracts import Data, Learning, Objective, Structure
+from weft.core.options import OptionError
 from weft.core.registry import Build, block, slot
 from weft.evaluate import Evaluation
 
@@ -51,13 +52,14 @@ class Stage:
         start: dict[str, str] = {"*": "*"},
     ):
         if not re.fullmatch(r"\w[\w.-]*", name):
-            raise ValueError(
-                f"the name of a stage may have letters, digits, -, _ and . only, because it is a file name; not {name!r}"
+            raise OptionError(
+                "name", f"the name of a stage may have letters, digits, -, _ and . only, because it is a file name; not {name!r}"
             )
         if len(name.encode()) > MAX_NAME:
-            raise ValueError(
+            raise OptionError(
+                "name",
                 f"the name of a stage is part of file names and may have at most {MAX_NAME} bytes, not {len(name.encode())}: "
-                f"{name[:20]!r}..."
+                f"{name[:20]!r}...",
             )
         self.name, self.learning, self.structure, self.data, self.objective = name, learning, structure, data, objective
         self.evaluate, self.start = evaluate, start

@@ -238,9 +238,11 @@ def _quoted_rows(cursor: Cursor, delimiter: str) -> Iterator[tuple[int, list[str
         except StopIteration:
             return
         except csv.Error as error:
-            unclosed = "end of data" in str(error) or "field limit" in str(error)
             lines = f" (lines {first} to {cursor.line})" if cursor.line > first else ""
-            why = f"a quotation mark is never closed{lines}" if unclosed else str(error)
+            why = f"a quotation mark is never closed{lines}" if "end of data" in str(error) else str(error)
+            if "field limit" in str(error):
+                cause = f"a quotation mark may not be closed{lines}" if lines else "split it"
+                why = f"a cell has more than {csv.field_size_limit():,} characters; {cause}"
             cells, problems = [], [*problems, f"not valid CSV: {why}"]
         yield first, cells, problems[0] if problems else ""
 
