@@ -167,7 +167,9 @@ def fixed_batch(info: Info, objective: Objective) -> Batch:
 def accepted(combination: Combination) -> bool:
     """Run the checks of ``weft check``: build on the meta device, match structure and objective, compute a batch."""
     try:
-        build_network(combination.plan(), {"": INFOS[combination.data]}, 1, "meta")  # what is refused at once need not be reported
+        build_network(
+            combination.plan(), {"": INFOS[combination.data]}, 1, "meta"
+        )  # what is refused at once need not be reported
         reported_idle(combination)
     except ValueError:
         return False
