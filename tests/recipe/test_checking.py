@@ -213,7 +213,10 @@ def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  with  (" not in shown
     assert "arxiv.org" in shown
     print_catalog("evaluation", "evaluation")
-    assert "  metrics  (a list of Metrics or null; default null)\n" in capsys.readouterr().out
+    assert (
+        "  metrics  (a list of Metrics or a mapping of names to lists of Metrics or null; default null)\n"
+        in capsys.readouterr().out
+    )
     print_catalog("structure", "transformer-base")
     shown = capsys.readouterr().out
     assert "  with  (a mapping of paths to parts or values)\n" in shown

@@ -157,7 +157,12 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
             "adam",
             "6: structure.encoder: no Encoder named 'adam': that is an Optimizer {encoders}",
         ),
-        ("{type: dates, train: 100}", "{}", "2: data: needs a type: which Data? {datas}"),
+        ("{type: dates, train: 100}", "{}", "2: data: an empty mapping; at least one Data is needed"),
+        (
+            "{type: dates, train: 100}",
+            "{train: x.tsv}",
+            "2: data.train: without a type, these are several Datas by name: 'train' must be one, not \"x.tsv\" {datas}",
+        ),
         ("layers: 1}", "layers: 1, layer: {mask: window}}", "6: structure.encoder.layer.mask: Window needs 'reach'"),
         ("objective: next-token\n", "", "1: a recipe needs 'objective'"),
     ],

@@ -12,6 +12,7 @@ from weft.core.contracts import Objective
 from weft.core.io import read_lines
 from weft.data import Dates
 from weft.evaluate import Evaluation, EvaluationResult
+from weft.evaluate.parts import EvaluationPart
 from weft.learning import Gradient, Network, Progress
 from weft.models import Seq2Seq
 from weft.objectives import NextToken
@@ -53,13 +54,14 @@ def make_callbacks(path: Path, **evaluation: Any) -> StageCallbacks:
     corpus = Dates(train=8, valid=6, test=4).open()
     info = corpus.codec.info
     network = Network(Seq2Seq(info, dim=8), {"": NextToken(info, 8)})
+    chosen = Evaluation(**evaluation)
     folder, display = RunFolder(path), Shown()
     return StageCallbacks(
         seed=1,
         stage=2,
         network=network,
-        corpus=corpus,
-        evaluation=Evaluation(**evaluation),
+        parts={"": EvaluationPart(chosen, network.objectives[""], corpus.codec, corpus.splits)},
+        evaluation=chosen,
         policy=CheckpointPolicy(folder, path / "checkpoints", Gradient(steps=4), 2, display),
         log=RunLog(folder),
         display=display,

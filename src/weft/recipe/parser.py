@@ -104,8 +104,9 @@ class RecipeParser:
         for name, item in node.value.items():
             if alone and nearest(name, ["type"]):
                 self.report(item.where, join(path, name), f"{name!r} is too similar to 'type'; did you mean 'type'?")
-            elif alone and not isinstance(item.value, str | dict) and item.value is not BROKEN:
+            elif alone and item.value is not BROKEN and not _may_be_part(kind, item.value):
                 text = f"without a type, these are several {title}s by name: {name!r} must be one, not {_show(item)}"
+                text += f" (known: {', '.join(CATALOG[kind])})" if isinstance(item.value, str) else ""
                 self.report(item.location(), join(path, name), text)
             else:
                 found[name] = self.part(kind, item, join(path, name))
@@ -261,6 +262,11 @@ class RecipeParser:
         result = Part(tree.func, **{**tree.keywords, name: new})
         result.where, result.path, result.written = tree.where, tree.path, tree.written
         return result
+
+
+def _may_be_part(kind: type, value: Any) -> bool:
+    """Whether a value is meant as a part: a mapping, or a name that is like one of the catalog."""
+    return isinstance(value, dict) or (isinstance(value, str) and (value in CATALOG[kind] or bool(nearest(value, CATALOG[kind]))))
 
 
 def _forms(members: tuple[Any, ...]) -> dict[str, type]:
