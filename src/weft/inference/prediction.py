@@ -73,6 +73,7 @@ def predictions(
         predictor.encode,
         predictor.compute,
         length=lambda one: instance_length(one.instance),
+        model=trained.model,
         max_rows=batch_size,
         max_tokens=MAX_DECODER_TOKENS if decodes else encoder_budget(trained.device),
     )
