@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 import torch.nn.functional as F
@@ -97,9 +97,9 @@ class PreparedWeights:
             _ACTIVE.reset(token)
 
     def drop_changed(self) -> None:
-        """Drop the copies of weights whose values are no longer those that were copied."""
+        """Drop the copies of weights that are gone, or whose values are no longer those that were copied."""
         for key, found in list(self._of.items()):
-            if found.bytes and not found.is_unchanged():
+            if not found.is_unchanged():
                 self._drop(key)
 
     def product(self, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor | None:
@@ -145,11 +145,10 @@ class _Prepared:
     """
 
     def __init__(self, store: PreparedWeights, tensors: tuple[Tensor, ...]):
-        self.store, self.tensors = store, tensors
+        self.store, self.references = store, tuple(map(ref, tensors))
         self.eligible = all(map(_is_eligible, tensors))
         self.state = [_state(tensor) for tensor in tensors] if self.eligible else []
-        self.weights = [tensor for tensor in tensors if tensor.ndim == 2]
-        self.size = sum(weight.numel() for weight in self.weights)
+        self.size = sum(tensor.numel() for tensor in tensors if tensor.ndim == 2)
         self.bytes = self.row_uses = self.rows_uses = 0
         self.transposed: Tensor | None = None
         self.reordered: Tensor | None = None
@@ -158,19 +157,23 @@ class _Prepared:
 
     def is_current(self, tensors: tuple[Tensor, ...]) -> bool:
         """Whether these are the tensors that were copied, and nobody has changed them since."""
-        if len(tensors) != len(self.tensors) or any(map(_differ, tensors, self.tensors)):
+        known = self.references
+        if len(tensors) != len(known) or any(of() is not tensor for of, tensor in zip(known, tensors, strict=True)):
             return False
         return not self.eligible or [_state(tensor) for tensor in tensors] == self.state
 
     @torch.inference_mode()
     def is_unchanged(self) -> bool:
-        """Whether the tensors have the values that were copied, by their products with a fixed vector: one pass over them."""
-        return all(map(torch.equal, map(_digest, self.tensors), self.digests))
+        """Whether the tensors exist and have the values that were copied, by their products with a fixed vector: one pass."""
+        tensors = self._tensors()
+        if len(tensors) < len(self.references):
+            return False
+        return not self.digests or all(map(torch.equal, map(_digest, tensors), self.digests))
 
     def product(self, x_ND: Tensor, bias_E: Tensor | None) -> Tensor:
         copy = self.copy_for(x_ND)
         if copy is None:
-            return _plain(x_ND, self.weights[0], bias_E)
+            return _plain(x_ND, self._weights()[0], bias_E)
         return F.linear(x_ND, copy, bias_E) if copy is self.transposed else _onednn(x_ND, copy, bias_E)
 
     def copy_for(self, x_ND: Tensor) -> Tensor | None:
@@ -191,21 +194,24 @@ class _Prepared:
                 self.reordered = onednn.REORDER(self._joined(), None)
         return self.reordered
 
+    def _tensors(self) -> list[Tensor]:
+        return [tensor for of in self.references if (tensor := of()) is not None]
+
+    def _weights(self) -> list[Tensor]:
+        return [tensor for tensor in self._tensors() if tensor.ndim == 2]
+
     def _joined(self) -> Tensor:
-        return self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
+        weights = self._weights()
+        return weights[0] if len(weights) == 1 else torch.cat(weights)
 
     def _has_room(self) -> bool:
-        needed = self.size * self.weights[0].element_size()
+        needed = 4 * self.size
         if self.store.bytes + needed > MAX_BYTES:
             return False
         self.store.bytes += needed
         self.bytes += needed
-        self.digests = self.digests or list(map(_digest, self.tensors))
+        self.digests = self.digests or list(map(_digest, self._tensors()))
         return True
-
-
-def _differ(one: Tensor, other: Tensor) -> bool:
-    return one is not other
 
 
 def _is_eligible(tensor: Tensor) -> bool:
