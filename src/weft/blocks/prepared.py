@@ -104,6 +104,8 @@ class PreparedWeights:
 
     def product(self, x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor | None:
         """x W^T + b for any leading shape; None for a weight that is used as it is."""
+        if type(weight_ED) is not nn.Parameter:  # computed anew for each product
+            return None
         found = self._entry(id(weight_ED), (weight_ED,))
         return found.product(x_ND, bias_E) if found.eligible else None
 
