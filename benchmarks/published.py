@@ -33,18 +33,20 @@ START = {
 PEAK = ";import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
 
 
-def compared(name: str, sides: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> None:
-    """Seconds of each side, taken in turn, and the median of their ratios."""
+def compared(name: str, sides: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Print and return the seconds of each side, taken in turn, and the median of the ratios of the others to the first."""
     taken: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side, work in sides.items():
             before = time.perf_counter()
             work()
             taken[side].append(time.perf_counter() - before)
-    ours, theirs = taken
-    ratio = statistics.median(b / a for a, b in zip(taken[ours], taken[theirs], strict=True))
+    ours, *others = taken
+    ratios = [statistics.median(b / a for a, b in zip(taken[ours], taken[side], strict=True)) for side in others]
     times = ", ".join(f"{side} {statistics.median(seconds):.3f} s" for side, seconds in taken.items())
-    print(f"{name}: {times}; {ours} is {ratio:.2f} times as fast (median of {rounds})", flush=True)
+    faster = " and ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"{name}: {times}; {ours} is {faster} times as fast (median of {rounds})", flush=True)
+    return taken
 
 
 def start() -> None:

@@ -27,10 +27,10 @@ def inputs(shape: tuple[int, ...], bias: bool = True) -> list[Tensor | None]:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry per call of oneDNN."""
-    if module._ONEDNN is None:
+    if module.onednn.LINEAR is None:
         pytest.skip("torch was built without oneDNN or MKL")
-    inner, seen = module._ONEDNN, list[int]()
-    monkeypatch.setattr(module, "_ONEDNN", lambda *of: (seen.append(1), inner(*of))[1])
+    inner, seen = module.onednn.LINEAR, list[int]()
+    monkeypatch.setattr(module.onednn, "LINEAR", lambda *of: (seen.append(1), inner(*of))[1])
     return seen
 
 

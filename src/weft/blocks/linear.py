@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from weft.blocks.matmul import linear
+from weft.blocks.prepared import prepared_weights
 
 
 class Linear(nn.Linear):
@@ -21,3 +26,20 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         return linear(input, self.weight, self.bias)
+
+
+def joint_products(x: Tensor, layers: Sequence[nn.Module]) -> list[Tensor] | None:
+    """The outputs of several linear layers for one input, where their weights are prepared for a single product.
+
+    None where the layers have to be called one by one: in training, and for layers of other classes or with hooks.
+    """
+    prepared = prepared_weights(x)
+    if prepared is None or not all(type(layer) is Linear and is_bare(layer) for layer in layers):
+        return None
+    return prepared.products(x, cast(Sequence[nn.Linear], layers))
+
+
+def is_bare(module: nn.Module) -> bool:
+    """Whether calling the module does nothing but its ``forward``: it has no hooks, and its ``forward`` is that of its class."""
+    hooked = module._forward_hooks or module._forward_pre_hooks or _has_any_global_hook() or "forward" in vars(module)
+    return not hooked

@@ -9,7 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from weft.blocks import onednn
 from weft.blocks.dropout import is_eager_cpu
+from weft.blocks.prepared import prepared_weights
 
 MIN_ROWS = 128
 """Minimum number of rows for oneDNN; with fewer rows, its setup costs more than it saves."""
@@ -21,6 +23,9 @@ def linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
     On a CPU, torch computes float32 products with MKL, and uses oneDNN only for lower precisions and convolutions. oneDNN is
     faster on some processors: 1.1 times on an AMD EPYC with AVX-512. The results differ by rounding only.
     """
+    prepared = prepared_weights(x_ND)
+    if prepared is not None and (y_NE := prepared.product(x_ND, weight_ED, bias_E)) is not None:
+        return y_NE
     if not _onednn_applies(x_ND, weight_ED):
         return F.linear(x_ND, weight_ED, bias_E)
     needs_grad = x_ND.requires_grad or weight_ED.requires_grad or (bias_E is not None and bias_E.requires_grad)
@@ -32,7 +37,7 @@ def linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
 def _onednn_applies(x_ND: Tensor, weight_ED: Tensor) -> bool:
     """Whether oneDNN can compute the product: float32, enough rows, and no autocast, compiler or function transform active."""
     return (
-        _ONEDNN is not None
+        onednn.LINEAR is not None
         and x_ND.ndim > 1
         and x_ND.numel() >= MIN_ROWS * x_ND.shape[-1] > 0
         and x_ND.dtype == weight_ED.dtype == torch.float32
@@ -45,18 +50,9 @@ def _onednn_applies(x_ND: Tensor, weight_ED: Tensor) -> bool:
     )
 
 
-def _find_onednn() -> Any:
-    """torch's oneDNN operator, or None where torch would not use MKL anyway."""
-    available = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()
-    return getattr(getattr(torch.ops.mkldnn, "_linear_pointwise", None), "default", None) if available else None
-
-
-_ONEDNN = _find_onednn()
-
-
 def _onednn_linear(x_ND: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
-    assert _ONEDNN is not None
-    return _ONEDNN(x_ND, weight_ED, bias_E, "none", [], "")
+    assert onednn.LINEAR is not None
+    return onednn.LINEAR(x_ND, weight_ED, bias_E, "none", [], "")
 
 
 class _OneDNNLinear(torch.autograd.Function):

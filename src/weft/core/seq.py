@@ -140,9 +140,17 @@ class _Cache:
 
     def select(self, rows: Tensor) -> _Cache:
         chosen = copy.copy(self)
-        chosen.key, chosen.value, chosen.position = self.key[rows], self.value[rows], self.position[rows]
-        chosen.mask = None if self.mask is None else self.mask[rows]
+        chosen.key, chosen.value = _rows_with_room(self.key, rows, 2, self.used), _rows_with_room(self.value, rows, 2, self.used)
+        chosen.position = _rows_with_room(self.position, rows, 1, self.used)
+        chosen.mask = None if self.mask is None else _rows_with_room(self.mask, rows, 1, self.used)
         return chosen
+
+
+def _rows_with_room(x: Tensor, rows: Tensor, dim: int, used: int) -> Tensor:
+    """The chosen rows of ``x``, with as much room; only the used part is copied."""
+    chosen = x.new_empty((len(rows), *x.shape[1:]))
+    torch.index_select(x.narrow(dim, 0, used), 0, rows, out=chosen.narrow(dim, 0, used))
+    return chosen
 
 
 def _with_room(x: Tensor, dim: int, capacity: int) -> Tensor:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from weft.blocks.prepared import PreparedWeights
 from weft.core import html
 from weft.core.batch import Clock
 from weft.core.contracts import Codec, Dataset, EvaluationContext, Metric, Objective, Search, Structure
@@ -202,7 +203,7 @@ class Evaluation:
         was_training = model.training
         model.eval()
         objective.eval()
-        with torch.inference_mode(), seeded(key, "evaluate"):
+        with torch.inference_mode(), PreparedWeights().active(), seeded(key, "evaluate"):
             totals = self._run_batches(model, objective, dataset, codec, device)
             context = EvaluationContext(model, objective, dataset, codec, device, self.batch_tokens, last)
             measured = {id(metric): metric.measure(context) for metric in self.metrics if metric.inputs == "model"}

@@ -39,7 +39,8 @@ class Frontier:
         the model was trained with, whatever the search.
         """
         logp_NV = self.model.head(self.hidden_ND).float().log_softmax(-1)
-        logp_NV[:, forbidden(self.model.target, logp_NV.shape[1])] = -torch.inf
+        for never in forbidden(self.model.target, logp_NV.shape[1]):
+            logp_NV[:, never] = -torch.inf
         if not (logp_NV.amax(-1) > -torch.inf).all():
             raise ValueError(
                 "no token has a probability above 0: the weights have diverged or were not loaded, or the inputs are too large"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
 from weft.core.contracts import Decodes
 from weft.core.options import Count, Natural, Positive
 from weft.core.outputs import Hypothesis
@@ -37,4 +40,11 @@ class GreedySearch(LengthLimited):
     def __call__(
         self, model: Decodes, memory: Memory | None, *, prompt: Seq | None = None, limits: Sequence[int], keys: Sequence[int] = ()
     ) -> list[list[Hypothesis]]:
-        return walk(model, memory, prompt, limits, lambda logp_NV, rows: logp_NV.argmax(-1))
+        return walk(model, memory, prompt, limits, lambda logp_NV, rows: _argmax(logp_NV))
+
+
+def _argmax(logp_NV: Tensor) -> Tensor:
+    """The most probable token of each row. On a CPU, numpy finds it several times as fast as torch."""
+    if logp_NV.device.type != "cpu":
+        return logp_NV.argmax(-1)
+    return torch.from_numpy(logp_NV.numpy().argmax(-1))

@@ -72,7 +72,15 @@ class TextEmbedder:
             batch_size: Maximum number of texts per batch.
         """
         device = next(self.model.parameters()).device
-        return answers(texts, self._encode, self._vectors, length=len, max_rows=batch_size, max_tokens=encoder_budget(device))
+        return answers(
+            texts,
+            self._encode,
+            self._vectors,
+            length=len,
+            model=self.model,
+            max_rows=batch_size,
+            max_tokens=encoder_budget(device),
+        )
 
     def _vectors(self, rows: list[Any], numbers: list[int]) -> np.ndarray:
         """The embeddings of the texts of a batch."""

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
+from weft.blocks.prepared import PreparedWeights, prepared_for
 from weft.core.batch import Instance
 from weft.core.example import MarkedIds, Sequences, Value
 
@@ -41,6 +43,7 @@ def answers(
     compute: Callable[[list[Encoded], list[int]], Iterable[Answer]],
     *,
     length: Callable[[Encoded], int],
+    model: nn.Module | None = None,
     max_rows: int = BATCH_SIZE,
     max_tokens: int = MAX_BATCH_TOKENS,
 ) -> Iterator[Answer]:
@@ -56,15 +59,17 @@ def answers(
             example, the error of a request that cannot be encoded: it is raised after the answers to the requests before it.
         compute: Maps the examples of a batch, and the numbers of their requests, to an answer each. It runs in inference mode.
         length: The number of tokens of an example.
+        model: The model that ``compute`` calls, whose prepared weights are kept for the next call; None = they are not kept.
         max_rows: Maximum number of requests per batch.
         max_tokens: Maximum number of tokens per batch, padding included; an example with more is a batch of its own.
     """
     first = 0
+    weights = PreparedWeights() if model is None else prepared_for(model)
     for window in windows(requests, max_rows):
         encoded, error = _until_error(encode(window, first))
         found: list[Any] = [None] * len(encoded)
         for rows in length_buckets([length(one) for one in encoded], max_rows, max_tokens):
-            with torch.inference_mode():
+            with torch.inference_mode(), weights.active():
                 computed = compute([encoded[row] for row in rows], [first + row for row in rows])
                 for row, answer in zip(rows, computed, strict=True):
                     found[row] = answer

@@ -50,10 +50,10 @@ def high_loss_examples(trained: TrainedRun, dataset: Dataset, max_examples: int)
         with shared_encoding(trained.model):
             return objective.predict(trained.model, trained.collate(batch), search)
 
-    losses = answers(range(len(dataset)), prepare, loss, length=lambda one: 0, max_rows=1)
+    losses = answers(range(len(dataset)), prepare, loss, length=lambda one: 0, model=trained.model, max_rows=1)
     worst = nsmallest(max_examples, ((-loss, row) for row, loss in enumerate(losses) if loss is not None))
     try:
-        outputs = list(answers([row for _, row in worst], prepare, predict, length=instance_length))
+        outputs = list(answers([row for _, row in worst], prepare, predict, length=instance_length, model=trained.model))
         predictions = [
             prediction_text(out, trained.codec, dataset.raw(row)) for out, (_, row) in zip(outputs, worst, strict=True)
         ]

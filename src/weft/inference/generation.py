@@ -41,7 +41,15 @@ def hypotheses(
         raise ValueError(f"expected a list of texts, got one string; pass generate([{texts[:40]!r}])")
     searcher: Any = trained.evaluation().search if search is None else search if isinstance(search, Search) else search()
     generator = _Generator(trained, searcher)
-    return answers(texts, generator.encode, generator.compute, length=len, max_rows=batch_size, max_tokens=MAX_DECODER_TOKENS)
+    return answers(
+        texts,
+        generator.encode,
+        generator.compute,
+        length=len,
+        model=trained.model,
+        max_rows=batch_size,
+        max_tokens=MAX_DECODER_TOKENS,
+    )
 
 
 class _Generator:

@@ -73,6 +73,7 @@ def predictions(
         predictor.encode,
         predictor.compute,
         length=lambda one: instance_length(one.instance),
+        model=trained.model,
         max_rows=max(1, min(batch_size, MAX_BATCH_PROBABILITIES // _classes(trained.codec))),
         max_tokens=MAX_DECODER_TOKENS if decodes else encoder_budget(trained.device),
     )

@@ -48,4 +48,4 @@ def log_likelihoods(
         for logprob, instance in zip(logprob_B.tolist(), instances, strict=True):
             yield Likelihood(logprob, len(instance["picks"].ids))
 
-    return answers(requests, encode, compute, length=instance_length, max_tokens=encoder_budget(run.device))
+    return answers(requests, encode, compute, length=instance_length, model=run.model, max_tokens=encoder_budget(run.device))

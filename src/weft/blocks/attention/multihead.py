@@ -9,8 +9,8 @@ from torch import Tensor
 
 from weft.blocks.attention.score import ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
-from weft.blocks.linear import Linear
-from weft.core.contracts import Attention, Position, Score
+from weft.blocks.linear import Linear, is_bare, joint_products
+from weft.core.contracts import Attention, Mixed, Position, Score
 from weft.core.masks import Mask
 from weft.core.options import Dim, Dropout, Heads
 from weft.core.registry import Build, block
@@ -79,9 +79,12 @@ class MultiHeadAttention(Attention):
         self.score = score(head_dim, head_dim)
 
     def project(self, memory: Seq, position: Position | None = None) -> KV:
+        key_BSD, value_BSD = (self.key or self.query)(memory.data), (self.value or self.query)(memory.data)
+        return self._keys_and_values(memory, key_BSD, value_BSD, position)
+
+    def _keys_and_values(self, memory: Seq, key_BSD: Tensor, value_BSD: Tensor, position: Position | None) -> KV:
         position_BS = memory.positions()
-        key_BGSK = self._split((self.key or self.query)(memory.data), self.kv_heads)
-        value_BGSK = self._split((self.value or self.query)(memory.data), self.kv_heads)
+        key_BGSK, value_BGSK = self._split(key_BSD, self.kv_heads), self._split(value_BSD, self.kv_heads)
         if position is not None:
             key_BGSK = position.rotate(key_BGSK, position_BS)
         return KV(self.score.prepare(key_BGSK, position_BS), value_BGSK, memory.mask, position_BS)
@@ -98,7 +101,21 @@ class MultiHeadAttention(Attention):
         return KV(self.score.prepare(x_BHSK, position_BS), x_BHSK, None, position_BS)
 
     def forward(self, query: Seq, kv: KV, mask: Mask, position: Position | None = None) -> Seq:
-        query_BHTK = self._split(self.query(query.data), self.heads)
+        return self._attend(self.query(query.data), query, kv, mask, position)
+
+    def mix(self, x: Seq, mask: Mask, position: Position | None, past: KV | None) -> Mixed:
+        joint = None
+        if type(self) is MultiHeadAttention and is_bare(self) and self.key is not None and self.value is not None:
+            joint = joint_products(x.data, [self.query, self.key, self.value])
+        if joint is None:
+            return super().mix(x, mask, position, past)
+        query_BTD, key_BTD, value_BTD = joint
+        kv = self._keys_and_values(x, key_BTD, value_BTD, position)
+        kv = kv if past is None else past.join(kv)
+        return Mixed(self._attend(query_BTD, x, kv, mask, position), kv)
+
+    def _attend(self, query_BTD: Tensor, query: Seq, kv: KV, mask: Mask, position: Position | None) -> Seq:
+        query_BHTK = self._split(query_BTD, self.heads)
         out_BHTK = attend_sequence(self, self.score, query_BHTK, query, kv, mask, position, self.dropout)
         return query.with_data(self.out(out_BHTK.transpose(1, 2).flatten(2)))
 

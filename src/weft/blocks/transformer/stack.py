@@ -190,16 +190,23 @@ class SharedTransformer(StackEncoder):
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Decoding state: the state of every layer's mixer, keys and values of the memory, and the number of real tokens seen."""
+    """Decoding state: the state of every layer's mixer, keys and values of the memory, and the number of real tokens seen.
+
+    ``source_B`` is the row of the first memory that each row attends to. Hypotheses of a beam search that change places with
+    others of the same source share their keys and values of the memory, so these need no copy.
+    """
 
     past: tuple[State | None, ...]
     context: tuple[KV | None, ...]
     seen_B: Tensor
+    source_B: Tensor
 
     def select(self, rows: Tensor) -> TransformerState:
         past = tuple(None if state is None else state.select(rows) for state in self.past)
-        context = tuple(None if kv is None else kv.select(rows) for kv in self.context)
-        return TransformerState(past, context, self.seen_B[rows])
+        source_B, context = self.source_B[rows], self.context
+        if not torch.equal(source_B, self.source_B):
+            context = tuple(None if kv is None else kv.select(rows) for kv in context)
+        return TransformerState(past, context, self.seen_B[rows], source_B)
 
 
 @block("transformer")
@@ -251,14 +258,15 @@ class TransformerDecoder(Decoder):
         device = next(self.parameters()).device
         self.stack.check_mask(Causal())
         seen_B = torch.zeros(rows, dtype=torch.long, device=device)
-        return TransformerState(self._past(memory), self._context(memory), seen_B)
+        source_B = torch.arange(rows, device=device)
+        return TransformerState(self._past(memory), self._context(memory), seen_B, source_B)
 
     def step(self, x: Seq, state: TransformerState) -> Decoded:
         if "position" not in x.marks:
             x = x.mark(position=state.seen_B[:, None] + x.positions())
         mask = Latest() if x.width == 1 else Causal()
         output = self.stack(x, mask, state.past, state.context)
-        return Decoded(output.states[-1], TransformerState(output.past, state.context, state.seen_B + x.lengths()))
+        return Decoded(output.states[-1], replace(state, past=output.past, seen_B=state.seen_B + x.lengths()))
 
     def _past(self, memory: Memory | None) -> tuple[KV | None, ...]:
         return (None,) * len(self.stack.layers) if memory is None or not memory.past else memory.past

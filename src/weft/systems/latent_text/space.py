@@ -79,7 +79,16 @@ class LatentSpace:
         def encode_window(distinct: list[str], first: int) -> list[Any]:
             return self._encoder_inputs(distinct, times)
 
-        found = list(answers(times, encode_window, self._posterior_means, length=len, max_tokens=encoder_budget(self.run.device)))
+        found = list(
+            answers(
+                times,
+                encode_window,
+                self._posterior_means,
+                length=len,
+                model=self.model,
+                max_tokens=encoder_budget(self.run.device),
+            )
+        )
         z_NP = np.stack(found) if found else np.zeros((0, self.latent), np.float32)
         row_of = {text: row for row, text in enumerate(times)}
         return z_NP[[row_of[text] for text in rows]]
@@ -121,7 +130,7 @@ class LatentSpace:
         def decode(latents: list[np.ndarray], numbers: list[int]) -> list[list[Hypothesis]]:
             return self._search(np.stack(latents), None if label_N is None else label_N[numbers], search, numbers)
 
-        return answers(z_NP, lambda window, first: window, decode, length=lambda z_P: 1)
+        return answers(z_NP, lambda window, first: window, decode, length=lambda z_P: 1, model=self.model)
 
     def _search(
         self, z_BP: np.ndarray, label_B: Tensor | None, search: SearchStrategy, keys: Sequence[int]
@@ -168,7 +177,7 @@ class LatentSpace:
             found = self._search(np.stack([z_P for _, z_P in changed]), labels, search, numbers)
             return [self.run.decode(row[0]) if text.strip() else "" for (text, _), row in zip(changed, found, strict=True)]
 
-        for text in answers(texts, change_codes, decode, length=lambda one: 1, max_rows=batch_size):
+        for text in answers(texts, change_codes, decode, length=lambda one: 1, model=self.model, max_rows=batch_size):
             yield text
             rewritten += 1
         if several is not None and len(several) != rewritten:
