@@ -81,7 +81,8 @@ def predictions(
 
 def _classes(codec: Codec) -> int:
     """The number of probabilities of a prediction, at least 1."""
-    return max(1, len(codec.info["label"].labels)) if "label" in codec.info else 1
+    label = codec.info.fields.get("label")
+    return label.classes if isinstance(label, ClassField) else 1
 
 
 def _check_model(trained: TrainedRun, requests: Any) -> None:
