@@ -152,7 +152,7 @@ def test_without_downloads_the_command_is_named(monkeypatch):
         local_file(f"{NAME}@main")
 
 
-def test_without_a_network_the_message_says_which_file_to_put_where(monkeypatch):
+def test_without_a_network_the_message_names_which_file_to_put_where(monkeypatch):
     Remote(monkeypatch, {}, ConnectionError("[Errno -2] Name or service not known"))
     with pytest.raises(ValueError) as caught:
         local_file(f"{NAME}@main")

@@ -91,7 +91,7 @@ def find_dataset(split: HubSplit) -> Path:
     except Exception:  # network errors differ between versions
         raise ValueError(
             f"{missing}, and the Hub cannot be reached. Where there is a network, run: {command}; then copy its cache here and "
-            f"set HF_HOME to it. Or save the split as a file (.jsonl, .csv, .tsv) and name that in place of {split}"
+            f"set HF_HOME to it. Or save the split as a file (.jsonl, .csv, .tsv) and name that instead of {split}"
         ) from None
 
 

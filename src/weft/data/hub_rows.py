@@ -59,7 +59,7 @@ def _write(rows: Any, file: Path, name: str) -> None:
                 written += out.write(json_line(row))
                 if written > limit:
                     raise ValueError(f"its rows have more than {limit / 1e9:g} GB; set {MAX_DOWNLOAD} to a larger number of GB")
-        except Exception as error:  # a damaged file: the readers of the formats have no common class
+        except Exception as error:  # a damaged file: the parsers of the formats have no common class
             raise ValueError(f"{name}: {_first_line(error)}") from None
     if not written:
         raise ValueError(f"{name}: the split has no rows")

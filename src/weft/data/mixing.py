@@ -193,10 +193,10 @@ class MixtureBuckets:
         """Return the rows of batch ``index`` (0 .. K-1) of an epoch, and how often each was passed before."""
         if not 0 <= index < len(self):
             raise ValueError(f"the batch index must be in 0 .. {len(self) - 1}, not {index}")
-        place = int(permute(np.array([index]), len(self), key(seed, epoch, "batch"))[0])
-        bucket = int(np.searchsorted(self.ends, place, side="right"))
+        number = int(permute(np.array([index]), len(self), key(seed, epoch, "batch"))[0])
+        bucket = int(np.searchsorted(self.ends, number, side="right"))
         batches, counts = self.batches[bucket], self.counts[bucket]
-        nth = place - (int(self.ends[bucket]) - batches)
+        nth = number - (int(self.ends[bucket]) - batches)
         firsts = [self._position(bucket, i, epoch) for i in range(len(counts))]
         ends = np.cumsum([self._position(bucket, i, epoch + 1) - first for i, first in enumerate(firsts)])
         size = int(ends[-1])

@@ -89,11 +89,11 @@ def predict(
     if len(files) > 1:
         raise ValueError(f"got {len(files)} files, {files[0]} and {files[1]}; predict reads one at a time")
     file = Path(files[0]) if files else None
-    reader = _source(trained, file, input_format)
-    rows = stream(_rows(trained, file, reader), lambda batch: _predictions(trained, batch))
+    read_as = _source(trained, file, input_format)
+    rows = stream(_rows(trained, file, read_as), lambda batch: _predictions(trained, batch))
     counted = _Counted(rows)
     if out is not None:
-        _write(trained, file, reader, out, counted)
+        _write(trained, file, read_as, out, counted)
     else:
         _print(trained, counted, as_json)
     counted.report()
