@@ -326,6 +326,13 @@ def test_the_pattern_of_llama_3_is_that_of_transformers() -> None:
     }
 
 
+def test_user_defined_tokens_are_text_and_control_tokens_are_not() -> None:
+    types = META["tokenizer.ggml.token_type"].copy()
+    types[TOKENS.index("low")] = 4
+    added = from_metadata({**META, "tokenizer.ggml.token_type": types}).get_added_tokens_decoder()
+    assert {token.content: token.special for token in added.values()} == {**dict.fromkeys(SPECIAL, True), "low": False}
+
+
 def test_digits_are_single_tokens() -> None:
     for pre in (name for name, style in PRE_TOKENIZERS.items() if style == "digits"):
         assert from_metadata({**META, "tokenizer.ggml.pre": pre}).encode("a 1234").tokens[-4:] == ["1", "2", "3", "4"]

@@ -111,9 +111,9 @@ class GGUFFile:
 
 
 def read_gguf(path: str | Path) -> GGUFFile:
-    """Read metadata and tensor table of a GGUF file; raise ValueError with file, place and reason where it is not valid."""
+    """Read metadata and tensor table of a GGUF file; raise ValueError with file, entry and reason where it is not valid."""
     with open_regular(path) as file:
-        return _Reader(Path(path), file).read()
+        return _HeadParser(Path(path), file).read()
 
 
 def find_gguf(path: str | Path) -> Path | None:
@@ -128,7 +128,7 @@ def find_gguf(path: str | Path) -> Path | None:
     return found[0] if found else None
 
 
-class _Reader:
+class _HeadParser:
     """One pass over the head of a file. ``where`` names the entry that is being read, for messages."""
 
     def __init__(self, path: Path, file: BinaryIO):

@@ -141,7 +141,7 @@ def _pre_tokenizer(style: str, prefix: bool) -> pre_tokenizers.PreTokenizer:
 
 
 def _frame(inner: tokenizers.Tokenizer, metadata: Mapping[str, Any], bos: bool) -> None:
-    """Set the post-processor that adds BOS and EOS around a text. ``bos``: whether BOS is added where the file does not say."""
+    """Set the post-processor that adds BOS and EOS around a text. ``bos``: whether BOS is added where no flag specifies it."""
     special, tokens = special_ids(metadata), _list(metadata, "tokens", str)
     wanted = {"bos": _flag(metadata, "add_bos_token", bos), "eos": _flag(metadata, "add_eos_token", False)}
     if missing := [name for name, added in wanted.items() if added and name not in special]:

@@ -277,7 +277,7 @@ def qwen2(
     task: LlamaTask = "generation",
     weights: FileOrFolder | None = None,
 ) -> Build[Structure]:
-    """Qwen2: Llama with grouped-query attention and biases of queries, keys and values. Small sizes have a tied head.
+    """Qwen2: Llama with grouped-query attention and biases of queries, keys and values; small sizes have a tied head.
 
     Yang et al. 2024, https://arxiv.org/abs/2407.10671
 
