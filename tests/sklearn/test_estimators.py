@@ -163,3 +163,8 @@ def test_numbers_are_predicted() -> None:
 def test_data_that_is_not_a_text_with_a_label_per_row(texts: Any, labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TextClassifier(**SMALL).fit(texts, labels)
+
+
+def test_no_examples_are_refused() -> None:
+    with pytest.raises(ValueError, match="needs at least 2 classes; there are no examples"):
+        TextClassifier().fit([], [])

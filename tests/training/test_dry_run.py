@@ -299,6 +299,14 @@ def test_a_deep_structure_computes_each_operation_on_the_meta_device_once(tmp_pa
     assert known[0] == known[1] > 10
 
 
+def test_a_kernel_that_is_too_large_is_refused_before_it_is_built(tmp_path):
+    (tmp_path / "t.txt").write_text("a\n")
+    mixer = "layer: {mixer: {type: gated-convolution, kernel_size: 1000000}}"
+    text = TEXT + f"structure: {{type: language-model, dim: 8, decoder: {{type: transformer, layers: 1, {mixer}}}}}\n"
+    with pytest.raises(RecipeError, match=r"mixer\.kernel_size: must be an integer from 1 to 1,000, not 1000000"):
+        read_run_text(text, "r.yaml", tmp_path)
+
+
 def test_too_many_stages_and_long_names_are_refused_with_their_location(tmp_path):
     (tmp_path / "t.txt").write_text("a\n")
     text = TEXT + "structure: {type: language-model, dim: 8}\nstages:\n"

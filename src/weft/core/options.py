@@ -22,6 +22,8 @@ Layers = Annotated[int, Ge(1), Le(1000)]
 Dim = Annotated[int, Ge(1), Le(10**6)]
 """A size of vectors: dim, hidden, head_dim."""
 Heads = Annotated[int, Ge(1), Le(10**4)]
+KernelSize = Annotated[int, Ge(1), Le(1000)]
+"""Positions that a convolution spans; one of more would take minutes to build."""
 Vocab = Annotated[int, Ge(8), Le(10**8)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 Fraction = Annotated[float, Ge(0), Le(1)]

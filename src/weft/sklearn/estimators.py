@@ -193,9 +193,8 @@ class TextClassifier(ClassifierMixin, _TextEstimator):
         check_classification_targets(target)
         self.classes_, index = np.unique(target, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least 2 classes; the data has 1 class: {self.classes_.tolist()[0]!r}"
-            )
+            found = f"the data has 1 class: {self.classes_.tolist()[0]!r}" if len(self.classes_) else "there are no examples"
+            raise ValueError(f"{type(self).__name__} needs at least 2 classes; {found}")
         names = [str(i) for i in range(len(self.classes_))]
         weights = self._weights()
         self._fit(texts, [names[i] for i in index], {"labels": names}, {"type": "classification", **weights})

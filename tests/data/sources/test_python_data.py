@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weft.data import LabeledText, PlainText, TaggedText, Word, cache_rows
-from weft.data.sources.python_data import data_files
+from weft.data.sources.python_data import data_files, table_rows
 
 LABELED = partial(LabeledText, tokenizer=Word, validation_fraction=0, on_bad_row="skip")
 
@@ -115,3 +115,10 @@ def test_several_splits_are_no_table():
     part = datasets.Dataset.from_dict({"text": ["a"]})
     with pytest.raises(ValueError, match="not a DatasetDict of train, test"):
         cache_rows(datasets.DatasetDict({"train": part, "test": part}))
+
+
+def test_columns_of_one_name_are_refused() -> None:
+    """pandas would silently keep the last one."""
+    frame = import_module("pandas").DataFrame([["one", "two", "x"]], columns=["text", "text", "label"])
+    with pytest.raises(ValueError, match="several columns are named 'text'; rename them, or drop all but one"):
+        list(table_rows(frame))

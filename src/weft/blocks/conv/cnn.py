@@ -12,7 +12,7 @@ from weft.blocks.norm import LayerNorm
 from weft.blocks.transformer.residual import PreNorm
 from weft.core.contracts import Activation, Encoder, Norm, Residual
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Count, Layers
+from weft.core.options import Count, KernelSize, Layers
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -61,7 +61,7 @@ class CNN(Encoder):
         dim: int,
         *,
         layers: Layers = 2,
-        kernel_size: Count = 3,
+        kernel_size: KernelSize = 3,
         dilations: list[Count] = [1],
         gate: Build[Activation] = Sigmoid,
         residual: Build[Residual] = PreNorm,

@@ -13,7 +13,7 @@ from weft.blocks.linear import Linear
 from weft.blocks.recurrent.ordering import SequenceOrder
 from weft.core.contracts import Activation, Mixed, Mixer, Position
 from weft.core.masks import Causal, Full, Mask
-from weft.core.options import Count
+from weft.core.options import KernelSize
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -68,7 +68,7 @@ class GatedConvolution(Mixer):
 
     supported_masks = (Full, Causal)
 
-    def __init__(self, dim: int, *, kernel_size: Count = 3, gate: Build[Activation] = Sigmoid):
+    def __init__(self, dim: int, *, kernel_size: KernelSize = 3, gate: Build[Activation] = Sigmoid):
         super().__init__(dim)
         self.kernel_size = kernel_size
         self.unit = GatedUnit(kernel_size * dim, dim, gate)

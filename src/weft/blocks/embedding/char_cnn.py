@@ -12,7 +12,7 @@ from weft.blocks.embedding.token import TokenEmbedder
 from weft.blocks.linear import Linear
 from weft.core.contracts import Embedder
 from weft.core.fields import Field, TokenizedField
-from weft.core.options import Count, Dim, Dropout
+from weft.core.options import Dim, Dropout, KernelSize
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 
@@ -52,7 +52,7 @@ class CharCNN(Embedder):
         word: Build[Embedder] = TokenEmbedder,
         char_dim: Dim = 32,
         filters: Dim = 64,
-        kernel_size: Count = 3,
+        kernel_size: KernelSize = 3,
         word_dropout: Dropout = 0.0,
         dropout: Dropout = 0.0,
     ):

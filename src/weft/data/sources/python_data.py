@@ -102,6 +102,8 @@ def table_rows(data: Any) -> Iterable[Any]:
     if hasattr(data, "to_dicts"):  # a DataFrame of polars
         return data.to_dicts()
     if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a DataFrame of pandas
+        if repeated := sorted({str(name) for name in data.columns[data.columns.duplicated()]}):
+            raise ValueError(f"several columns are named {', '.join(map(repr, repeated))}; rename them, or drop all but one")
         return data.to_dict(orient="records")
     features = {column: feature for column, feature in (getattr(data, "features", None) or {}).items() if _class_names(feature)}
     if features and not isinstance(data, Mapping):
