@@ -143,7 +143,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_said_where(name: str, tmp_path: Path) -> None:
+def test_problems_are_located(name: str, tmp_path: Path) -> None:
     changes, message = BAD[name]
     path = file_of(tmp_path, **changes)
     tracemalloc.start()

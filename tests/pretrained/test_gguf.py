@@ -339,7 +339,7 @@ def test_digits_are_single_tokens() -> None:
 
 
 @pytest.mark.parametrize(("bos", "eos"), [(False, False), (True, False), (True, True), (False, True)])
-def test_bos_and_eos_are_added_as_the_file_says(bos: bool, eos: bool) -> None:
+def test_bos_and_eos_are_added_as_in_the_file(bos: bool, eos: bool) -> None:
     flags = {"tokenizer.ggml.add_bos_token": bos, "tokenizer.ggml.add_eos_token": eos}
     inner = from_metadata({**META, **flags})
     (a,), before, after = inner.encode("a", add_special_tokens=False).ids, [1] * bos, [2] * eos
@@ -398,7 +398,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
-def test_what_is_wrong_with_a_tokenizer_is_said(changes: dict[str, Any], message: str) -> None:
+def test_problems_of_a_tokenizer_are_located(changes: dict[str, Any], message: str) -> None:
     meta = {**META, **{f"tokenizer.ggml.{key}": value for key, value in changes.items()}}
     with pytest.raises(ValueError, match=message):
         from_metadata({key: value for key, value in meta.items() if value is not None})
@@ -441,7 +441,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_with_a_file_is_said(name: str, tmp_path: Path) -> None:
+def test_problems_of_a_file_are_located(name: str, tmp_path: Path) -> None:
     options, message = BAD[name]
     path = tmp_path / "model.gguf"
     write(path, theirs_of(), **options)

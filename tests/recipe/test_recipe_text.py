@@ -285,10 +285,10 @@ def test_digits_of_other_scripts_are_text() -> None:
     assert [parse_value(text, "a").value for text in ("12", "-5", "1e3", ".5", "0x1F", "0o17")] == [12, -5, 1000.0, 0.5, 31, 15]
 
 
-def test_a_pipe_without_writer_is_empty_and_one_with_a_writer_is_read(tmp_path: Path) -> None:
+def test_a_pipe_is_read_and_an_unconnected_one_is_empty(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "r.yaml")
     assert read_file(tmp_path / "r.yaml") == ""
-    with subprocess.Popen(["sh", "-c", f"exec 3<>'{tmp_path}/r.yaml'; printf 'seed: 1' >&3; sleep 1"]) as writer:
-        while (found := read_file(tmp_path / "r.yaml")) == "" and writer.poll() is None:
+    with subprocess.Popen(["sh", "-c", f"exec 3<>'{tmp_path}/r.yaml'; printf 'seed: 1' >&3; sleep 1"]) as process:
+        while (found := read_file(tmp_path / "r.yaml")) == "" and process.poll() is None:
             time.sleep(0.01)
     assert found == "seed: 1"

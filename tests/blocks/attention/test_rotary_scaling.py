@@ -1,4 +1,4 @@
-"""Scaled rotary frequencies are those of transformers, and what the papers say of them holds."""
+"""Scaled rotary frequencies are those of transformers, with the properties that the papers claim."""
 
 from __future__ import annotations
 

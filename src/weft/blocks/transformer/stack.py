@@ -192,7 +192,7 @@ class SharedTransformer(StackEncoder):
 class TransformerState:
     """Decoding state: the state of every layer's mixer, keys and values of the memory, and the number of real tokens seen.
 
-    ``source_B`` is the row of the first memory that each row attends to. Hypotheses of a beam search that change places with
+    ``source_B`` is the row of the first memory that each row attends to. Hypotheses of a beam search that are swapped with
     others of the same source share their keys and values of the memory, so these need no copy.
     """
 

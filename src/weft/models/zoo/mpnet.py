@@ -33,9 +33,9 @@ from weft.models.zoo.tensor_names import Rule, rules
 MPNET = ModelSize(768, 12, 12, 3072)
 """Song et al. 2020, section 3.1: the size of BERT base."""
 _OFFSET = 2
-"""Positions start after 1, the padding id, whatever config.json says."""
+"""Positions start after 1, the padding id, whatever the value in config.json."""
 _BUCKETS = 32
-"""Buckets of the relative position bias, whatever config.json says."""
+"""Buckets of the relative position bias, whatever the value in config.json."""
 
 
 def _body(size: ModelSize, *, length: int, dropout: float = 0.1) -> dict[str, Any]:
