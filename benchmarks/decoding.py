@@ -113,8 +113,8 @@ def greedy(rows: int, folder: Path) -> Case:
 
     from weft.pretrained import load
 
-    config = hf.GPT2Config(bos_token_id=50256, eos_token_id=50256)
-    theirs = hf.GPT2LMHeadModel(config).eval()
+    config: Any = hf.GPT2Config(bos_token_id=50256, eos_token_id=50256)
+    theirs: Any = hf.GPT2LMHeadModel(config).eval()
     save_with_tokenizer(theirs, folder, {"bos": 50256, "eos": 50256})
     theirs.generation_config.eos_token_id = None  # random weights end nowhere; weft and CTranslate2 check it
     ours: Any = load(folder).model.eval()
@@ -153,7 +153,7 @@ def beam(folder: Path) -> Case:
 
     size: Any = {"encoder_layers": 6, "decoder_layers": 6, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048}
     heads: Any = {"encoder_attention_heads": 8, "decoder_attention_heads": 8, "forced_eos_token_id": None}
-    config = hf.BartConfig(vocab_size=32000, d_model=512, max_position_embeddings=256, init_std=0.06, **size, **heads)
+    config: Any = hf.BartConfig(vocab_size=32000, d_model=512, max_position_embeddings=256, init_std=0.06, **size, **heads)
     config.update({"normalize_before": False, "normalize_embedding": True})  # what CTranslate2's converter asks for
     theirs: Any = hf.BartForConditionalGeneration(config).eval()
     theirs.final_logits_bias[0, config.eos_token_id] = -1000.0  # random weights would end anywhere
@@ -213,9 +213,10 @@ def predict(folder: Path) -> Case:
 
     source = str(find_model("minilm"))
     tokenizer: Any = hf.AutoTokenizer.from_pretrained(source)
-    config = hf.AutoConfig.from_pretrained(source, num_labels=3)
+    config: Any = hf.AutoConfig.from_pretrained(source, num_labels=3)
     theirs: Any = hf.BertForSequenceClassification(config).eval()
-    theirs.save_pretrained(folder), tokenizer.save_pretrained(folder)
+    theirs.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     ours, texts = weft.load(folder, device="cpu"), sentences()
 
     def by_weft() -> np.ndarray:
