@@ -39,8 +39,8 @@ _OF_MODEL: WeakKeyDictionary[nn.Module, PreparedWeights] = WeakKeyDictionary()
 def prepared_for(model: nn.Module) -> PreparedWeights:
     """The prepared weights of a model, which live as long as the model; copies of weights that have changed are dropped.
 
-    Call it where a use begins. torch does not count changes through ``weight.data`` or through a numpy array on the same memory, so
-    some rows of each weight are compared here: a change of the whole weight is noticed, one of a few rows may not be.
+    Call it where a use begins. torch does not count changes through ``weight.data`` or through a numpy array on the same
+    memory, so some rows of each weight are compared here: a change of the whole weight is noticed, one of a few rows may not be.
     """
     weights = _OF_MODEL.setdefault(model, PreparedWeights())
     weights.drop_changed()
@@ -169,7 +169,7 @@ class _Prepared:
 
     @torch.inference_mode()
     def is_unchanged(self) -> bool:
-        """Whether the tensors exist and have the values that were copied, in some of the rows."""
+        """Whether the tensors exist and have, in some rows, the values that were copied."""
         tensors = self._tensors()
         if len(tensors) < len(self.references):
             return False
