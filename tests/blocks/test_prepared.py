@@ -70,7 +70,7 @@ def test_joint_products_equal_those_of_each_layer(rows: int, biases: tuple[bool,
     weights, x = PreparedWeights(), torch.randn(2, rows // 2, 300) if rows > 1 else torch.randn(1, 1, 300)
     for _ in range(CALLS):
         with weights.active():
-            found = joint_products(x, layers)
+            found = joint_products(x, layers, nn.Module())
         assert found is not None
         for y, layer in zip(found, layers, strict=True):
             torch.testing.assert_close(y, F.linear(x, layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
@@ -116,7 +116,7 @@ def test_changed_weights_of_joint_products_are_copied_again(part: str) -> None:
             getattr(layers[1], part).mul_(2)
         for _ in range(CALLS):
             with weights.active():
-                found = joint_products(x, layers)
+                found = joint_products(x, layers, nn.Module())
             assert found is not None
             torch.testing.assert_close(found[1], F.linear(x, layers[1].weight, layers[1].bias), rtol=1e-5, atol=1e-5)
 
