@@ -21,7 +21,7 @@ from weft.blocks import onednn
 MAX_BYTES = 2**31
 """Maximum memory of all copies; weights beyond it are used as they are."""
 USES_OF_ROW, USES_OF_ROWS = 8, 2
-"""Products of one row, and of several, after which a weight is copied. A copy takes the time that so many products save."""
+"""Products of one row, and of several, after which a weight is copied. A copy costs about the time that they save."""
 MIN_PRODUCT = 2**19
 """Minimum number of multiplications of several rows for oneDNN; with fewer, its setup costs more than it saves."""
 MIN_TRANSPOSED = 2**16
