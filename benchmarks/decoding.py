@@ -1,8 +1,9 @@
 """Speed of inference compared with transformers, CTranslate2 and sentence-transformers: interleaved runs with equal outputs.
 
 python -m benchmarks.decoding                 every case, one after another, and the table of docs/about/benchmarks.md
-python -m benchmarks.decoding greedy-1        one case; its times are kept, and it is repeated when it is measured again
-python -m benchmarks.decoding --table         the table from the recorded times
+python -m benchmarks.decoding greedy-1        one case, whose times are recorded
+python -m benchmarks.decoding --cpu           the CPU time of one thread: on a machine that others use
+python -m benchmarks.decoding --table         the tables from the recorded times
 
 Random weights of published sizes, float32, two threads. The outputs of a case are compared before its times are taken: token for
 token, and vectors and probabilities to 1e-4.
@@ -10,8 +11,8 @@ token, and vectors and probabilities to 1e-4.
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,7 @@ from weft.generate import BeamSearch, GreedySearch
 from weft.inference.engine import answers
 
 THREADS, ROUNDS = 2, 7
-PROMPT, NEW = 32, 64
+PROMPT, NEW = 32, 32
 """Tokens of a prompt, and tokens generated from it."""
 TOLERANCE = 1e-4
 Side = Callable[[], Any]
@@ -112,12 +113,14 @@ def greedy(rows: int, folder: Path) -> Case:
 
     from weft.pretrained import load
 
-    config = hf.GPT2Config(bos_token_id=50256, eos_token_id=50256)
-    theirs = hf.GPT2LMHeadModel(config).eval()
+    config: Any = hf.GPT2Config(bos_token_id=50256, eos_token_id=50256)
+    theirs: Any = hf.GPT2LMHeadModel(config).eval()
     save_with_tokenizer(theirs, folder, {"bos": 50256, "eos": 50256})
     theirs.generation_config.eos_token_id = None  # random weights end nowhere; weft and CTranslate2 check it
     ours: Any = load(folder).model.eval()
-    fast = ctranslate2.Generator(str(converted(folder)), device="cpu", compute_type="float32", intra_threads=THREADS)
+    fast = ctranslate2.Generator(
+        str(converted(folder)), device="cpu", compute_type="float32", intra_threads=torch.get_num_threads()
+    )
     rng = np.random.default_rng(0)
     ids = [rng.integers(1000, 50000, PROMPT) for _ in range(rows)]
     batch = torch.from_numpy(np.stack(ids))
@@ -150,13 +153,15 @@ def beam(folder: Path) -> Case:
 
     size: Any = {"encoder_layers": 6, "decoder_layers": 6, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048}
     heads: Any = {"encoder_attention_heads": 8, "decoder_attention_heads": 8, "forced_eos_token_id": None}
-    config = hf.BartConfig(vocab_size=32000, d_model=512, max_position_embeddings=256, init_std=0.06, **size, **heads)
+    config: Any = hf.BartConfig(vocab_size=32000, d_model=512, max_position_embeddings=256, init_std=0.06, **size, **heads)
     config.update({"normalize_before": False, "normalize_embedding": True})  # what CTranslate2's converter asks for
     theirs: Any = hf.BartForConditionalGeneration(config).eval()
     theirs.final_logits_bias[0, config.eos_token_id] = -1000.0  # random weights would end anywhere
     save_with_tokenizer(theirs, folder, {"bos": 0, "pad": 1, "eos": 2})
     ours: Any = load(folder).model.eval()
-    fast = ctranslate2.Translator(str(converted(folder)), device="cpu", compute_type="float32", intra_threads=THREADS)
+    fast = ctranslate2.Translator(
+        str(converted(folder)), device="cpu", compute_type="float32", intra_threads=torch.get_num_threads()
+    )
     rng = np.random.default_rng(0)
     ids = [np.append(rng.integers(100, 32000, int(n)), 2) for n in rng.integers(20, 40, 16)]
     batch = torch.full((len(ids), max(map(len, ids))), 1)
@@ -208,9 +213,10 @@ def predict(folder: Path) -> Case:
 
     source = str(find_model("minilm"))
     tokenizer: Any = hf.AutoTokenizer.from_pretrained(source)
-    config = hf.AutoConfig.from_pretrained(source, num_labels=3)
+    config: Any = hf.AutoConfig.from_pretrained(source, num_labels=3)
     theirs: Any = hf.BertForSequenceClassification(config).eval()
-    theirs.save_pretrained(folder), tokenizer.save_pretrained(folder)
+    theirs.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     ours, texts = weft.load(folder, device="cpu"), sentences()
 
     def by_weft() -> np.ndarray:
@@ -266,36 +272,37 @@ CASES: dict[str, Callable[[Path], Case]] = {
 }
 
 
-def measure(case: str, rounds: int = ROUNDS) -> None:
+def measure(case: str, cpu: bool, rounds: int = ROUNDS) -> None:
     """Compare the outputs of a case, take its times, and record them."""
     torch.manual_seed(0)
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(1 if cpu else THREADS)
     with tempfile.TemporaryDirectory() as folder:
         name, sides, remark = CASES[case](Path(folder))
         for line in filter(None, (remark, different := equal(name, sides))):
             print(f"{name}: {line}", flush=True)
-        seconds = compared(name, sides, rounds)
-    record(f"decoding-{case}", {"name": name, "seconds": seconds, "remark": remark, "different": different})
+        seconds = compared(name, sides, rounds, time.process_time if cpu else time.perf_counter)
+    record(_file(case, cpu), {"name": name, "seconds": seconds, "remark": remark, "different": different})
 
 
-def table() -> Iterator[str]:
+def _file(case: str, cpu: bool) -> str:
+    return f"decoding-{case}{'-cpu' * cpu}"
+
+
+def table(cpu: bool) -> Iterator[str]:
     """Seconds of each side, and how many times as fast as the others weft is."""
-    yield "| | weft, s | peer, s | weft is faster by | CTranslate2, s | CTranslate2 over transformers |"
-    yield "|---|---|---|---|---|---|"
+    yield "| | weft, s | peer | peer, s | ratio | CTranslate2, s | ratio |"
+    yield "|---|---|---|---|---|---|---|"
     for case in CASES:
-        if (found := recorded(f"decoding-{case}")) is None:
-            yield f"| {case} | not measured | | | | |"
+        if (found := recorded(_file(case, cpu))) is None:
+            yield f"| {case} | not measured | | | | | |"
             continue
         times: dict[str, list[float]] = found["seconds"]
-        ours, peer = "weft", next(side for side in times if side not in ("weft", "ctranslate2"))
-        cells = [found["name"], f"{statistics.median(times[ours]):.2f}", f"{peer} {statistics.median(times[peer]):.2f}"]
-        cells.append(f"{ratio(times[peer], times[ours]):.2f}")
-        has = "ctranslate2" in times
-        cells += (
-            [f"{statistics.median(times['ctranslate2']):.2f}", f"{ratio(times[peer], times['ctranslate2']):.2f}"]
-            if has
-            else ["", ""]
-        )
+        cells = [found["name"], f"{statistics.median(times['weft']):.2f}"]
+        peer = next(side for side in times if side not in ("weft", "ctranslate2"))
+        for side in (peer, "ctranslate2"):
+            cells += [peer] if side == peer else []
+            known = times.get(side)
+            cells += [f"{statistics.median(known):.2f}", f"{ratio(known, times['weft']):.2f}"] if known else ["", ""]
         yield f"| {' | '.join(cells)} |"
 
 
@@ -305,13 +312,19 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> float:
 
 
 def main() -> None:
-    named = [name for name in sys.argv[1:] if name != "--table"]
-    if unknown := [name for name in named if name not in CASES]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"cases to measure: {', '.join(CASES)} (default: all)")
+    parser.add_argument("--cpu", action="store_true", help="take the CPU time of one thread")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds of each case")
+    parser.add_argument("--table", action="store_true", help="write the tables without measuring")
+    options = parser.parse_args()
+    if unknown := [name for name in options.cases if name not in CASES]:
         raise SystemExit(f"unknown case {unknown[0]}; available: {', '.join(CASES)}")
-    for case in named or ([] if "--table" in sys.argv else CASES):
-        measure(case)
-    if "--table" in sys.argv or not named:
-        show("decoding", table())
+    for case in [] if options.table else options.cases or CASES:
+        measure(case, options.cpu, options.rounds)
+    if options.table or not options.cases:
+        show("decoding", table(cpu=False))
+        show("decoding-cpu", table(cpu=True))
 
 
 if __name__ == "__main__":

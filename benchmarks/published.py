@@ -33,14 +33,19 @@ START = {
 PEAK = ";import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
 
 
-def compared(name: str, sides: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Print and return the seconds of each side, taken in turn, and the median of the ratios of the others to the first."""
+def compared(
+    name: str,
+    sides: dict[str, Callable[[], Any]],
+    rounds: int = ROUNDS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Print and return the seconds of each side, taken in turn; print the median of the ratios of the others to the first."""
     taken: dict[str, list[float]] = {side: [] for side in sides}
     for _ in range(rounds):
         for side, work in sides.items():
-            before = time.perf_counter()
+            before = clock()
             work()
-            taken[side].append(time.perf_counter() - before)
+            taken[side].append(clock() - before)
     ours, *others = taken
     ratios = [statistics.median(b / a for a, b in zip(taken[ours], taken[side], strict=True)) for side in others]
     times = ", ".join(f"{side} {statistics.median(seconds):.3f} s" for side, seconds in taken.items())

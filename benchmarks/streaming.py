@@ -36,8 +36,8 @@ def classifier(folder: Path) -> None:
     """Save a small text classifier of random weights."""
     import transformers as hf
 
-    small: Any = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = hf.RobertaConfig(vocab_size=VOCABULARY, max_position_embeddings=64, pad_token_id=1, num_labels=3, **small)
+    small: Any = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "num_labels": 3}
+    config: Any = hf.RobertaConfig(vocab_size=VOCABULARY, max_position_embeddings=64, pad_token_id=1, **small)
     save_with_tokenizer(hf.RobertaForSequenceClassification(config), folder, {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2})
 
 
@@ -95,7 +95,8 @@ def main() -> None:
     texts = lines(parser.parse_args().lines)
     with tempfile.TemporaryDirectory() as folder:
         classes, words = Path(folder) / "classifier", Path(folder) / "lm"
-        classifier(classes), language_model(words)
+        classifier(classes)
+        language_model(words)
         model = weft.load(classes)
         measure("predict", classes, ["predict", str(classes)], lambda text: model.predict([text])[0], texts)
         lm, search = weft.load(words), GreedySearch(max_length=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def layer_of(shape: tuple[int, int], bias: bool = True) -> Linear:
     return Linear(*shape, bias)
 
 
-def used(layer: nn.Module, weights: PreparedWeights, rows: int = 2) -> Tensor:
+def used(layer: Linear, weights: PreparedWeights, rows: int = 2) -> Tensor:
     """An input, put through the layer so often that its weight is copied."""
     x = torch.randn(rows, layer.in_features)
     with weights.active():
@@ -69,7 +70,7 @@ def test_joint_products_equal_those_of_each_layer(rows: int, biases: tuple[bool,
     weights, x = PreparedWeights(), torch.randn(2, rows // 2, 300) if rows > 1 else torch.randn(1, 1, 300)
     for _ in range(CALLS):
         with weights.active():
-            found = joint_products(x, layers)
+            found = joint_products(x, layers, nn.Module())
         assert found is not None
         for y, layer in zip(found, layers, strict=True):
             torch.testing.assert_close(y, F.linear(x, layer.weight, layer.bias), rtol=1e-5, atol=1e-5)
@@ -115,7 +116,7 @@ def test_changed_weights_of_joint_products_are_copied_again(part: str) -> None:
             getattr(layers[1], part).mul_(2)
         for _ in range(CALLS):
             with weights.active():
-                found = joint_products(x, layers)
+                found = joint_products(x, layers, nn.Module())
             assert found is not None
             torch.testing.assert_close(found[1], F.linear(x, layers[1].weight, layers[1].bias), rtol=1e-5, atol=1e-5)
 
@@ -128,9 +129,9 @@ def test_changes_that_torch_does_not_count_are_found_at_the_next_use(change: str
     if change == "order":
         layer.weight.data[:, :2] = layer.weight.data[:, :2].flip(1)
     elif change == "data":
-        layer.weight.data[3, 5] += 1
+        layer.weight.data[:, 5] += 1
     else:
-        layer.weight.numpy()[3, 5] += 1
+        layer.weight.numpy()[:, 5] += 1
     assert layer.weight._version == version
     equal_to_torch(layer, prepared_for(layer), x)
 
@@ -190,7 +191,8 @@ class Doubled(Linear):
 @pytest.mark.parametrize("change", ["hook", "pre-hook", "subclass", "forward", "hook of the attention"])
 def test_attention_honors_hooks_and_subclasses(change: str) -> None:
     """Self-attention computes queries, keys and values in one product, unless a module does more than its own product."""
-    attention, weights, x = MultiHeadAttention(64, heads=4), PreparedWeights(), Seq(torch.randn(2, 40, 64))
+    attention: Any = MultiHeadAttention(64, heads=4)
+    weights, x = PreparedWeights(), Seq(torch.randn(2, 40, 64))
     calls: list[int] = []
 
     def note(*of: object) -> None:
@@ -218,13 +220,13 @@ def test_attention_honors_hooks_and_subclasses(change: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"kv_heads": 2}, {"tied": "query-key"}, {"bias": False}])
-def test_self_attention_with_prepared_weights_equals_that_without(options: dict[str, object]) -> None:
-    attention, weights = MultiHeadAttention(64, heads=4, **options), PreparedWeights()  # pyright: ignore[reportArgumentType]
+def test_self_attention_with_prepared_weights_equals_that_without(options: dict[str, Any]) -> None:
+    weights, attention = PreparedWeights(), MultiHeadAttention(64, heads=4, **options)
     x = Seq(torch.randn(2, 80, 64))
-    wanted = attention.mix(x, Causal(), None, None)
+    wanted: Any = attention.mix(x, Causal(), None, None)
     with weights.active():
         for _ in range(CALLS):
-            found = attention.mix(x, Causal(), None, None)
+            found: Any = attention.mix(x, Causal(), None, None)
             torch.testing.assert_close(found.hidden.data, wanted.hidden.data, rtol=1e-5, atol=1e-5)
             torch.testing.assert_close(found.state.key, wanted.state.key, rtol=1e-5, atol=1e-5)
     assert weights.bytes > 0

@@ -28,18 +28,19 @@ class Linear(nn.Linear):
         return linear(input, self.weight, self.bias)
 
 
-def joint_products(x: Tensor, layers: Sequence[nn.Module]) -> list[Tensor] | None:
-    """The outputs of several linear layers for one input, where their weights are prepared for a single product.
+def joint_products(x: Tensor, layers: Sequence[nn.Module], owner: nn.Module) -> list[Tensor] | None:
+    """The outputs of several linear layers of a module for one input, where their weights are prepared for a single product.
 
-    None where the layers have to be called one by one: in training, and for layers of other classes or with hooks.
+    None where the layers have to be called one by one: in training, and for layers of other classes or with hooks. A module with
+    hooks has to be called too.
     """
     prepared = prepared_weights(x)
-    if prepared is None or not all(type(layer) is Linear and is_bare(layer) for layer in layers):
+    if prepared is None or not _is_bare(owner) or not all(type(layer) is Linear and _is_bare(layer) for layer in layers):
         return None
     return prepared.products(x, cast(Sequence[nn.Linear], layers))
 
 
-def is_bare(module: nn.Module) -> bool:
+def _is_bare(module: nn.Module) -> bool:
     """Whether calling the module does nothing but its ``forward``: it has no hooks, and its ``forward`` is that of its class."""
     hooked = module._forward_hooks or module._forward_pre_hooks or _has_any_global_hook() or "forward" in vars(module)
     return not hooked

@@ -21,13 +21,16 @@ from weft.blocks import onednn
 MAX_BYTES = 2**31
 """Maximum memory of all copies; weights beyond it are used as they are."""
 USES_OF_ROW, USES_OF_ROWS = 8, 2
-"""Products of one row, and of several, after which a weight is copied: they save the time of the copy."""
+"""Products of one row, and of several, after which a weight is copied. A copy costs about the time that they save."""
 MIN_PRODUCT = 2**19
 """Minimum number of multiplications of several rows for oneDNN; with fewer, its setup costs more than it saves."""
 MIN_TRANSPOSED = 2**16
 """Minimum number of elements of a weight that is transposed for a single row."""
 MIN_REORDERED = 3 * 2**19
 """Minimum number of elements of a weight for which oneDNN's layout is faster than the transposed one for a single row."""
+
+DIGEST_ROWS = 64
+"""Number of rows of a weight, about, whose values are compared with those at the time of the copy."""
 
 _ACTIVE: ContextVar[PreparedWeights | None] = ContextVar("prepared", default=None)
 _OF_MODEL: WeakKeyDictionary[nn.Module, PreparedWeights] = WeakKeyDictionary()
@@ -36,8 +39,8 @@ _OF_MODEL: WeakKeyDictionary[nn.Module, PreparedWeights] = WeakKeyDictionary()
 def prepared_for(model: nn.Module) -> PreparedWeights:
     """The prepared weights of a model, which live as long as the model; copies of weights that have changed are dropped.
 
-    Call it where a use begins: torch does not count changes through ``weight.data`` or through a numpy array on the same memory,
-    so the values are compared here.
+    Call it where a use begins. torch does not count changes through ``weight.data`` or through a numpy array on the same
+    memory, so some rows of each weight are compared here: a change of the whole weight is noticed, one of a few rows may not be.
     """
     weights = _OF_MODEL.setdefault(model, PreparedWeights())
     weights.drop_changed()
@@ -166,7 +169,7 @@ class _Prepared:
 
     @torch.inference_mode()
     def is_unchanged(self) -> bool:
-        """Whether the tensors exist and have the values that were copied, by their products with a fixed vector: one pass."""
+        """Whether the tensors exist and have, in some rows, the values that were copied."""
         tensors = self._tensors()
         if len(tensors) < len(self.references):
             return False
@@ -227,9 +230,10 @@ def _state(tensor: Tensor) -> tuple[int, int]:
 
 
 def _digest(tensor: Tensor) -> Tensor:
-    """The product with a fixed vector without equal elements."""
+    """The products of some rows, spread over the tensor, with a fixed vector without equal elements."""
     probe_D = (torch.arange(tensor.shape[-1], device=tensor.device) * 0.6180339887) % 1 + 0.5
-    return tensor.detach() @ probe_D
+    rows = tensor.detach() if tensor.ndim == 1 else tensor.detach()[:: max(1, len(tensor) // DIGEST_ROWS)]
+    return rows @ probe_D
 
 
 def _bias_of(layer: nn.Linear) -> Tensor:

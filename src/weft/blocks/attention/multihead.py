@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weft.blocks.attention.score import ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
-from weft.blocks.linear import Linear, is_bare, joint_products
+from weft.blocks.linear import Linear, joint_products
 from weft.core.contracts import Attention, Mixed, Position, Score
 from weft.core.masks import Mask
 from weft.core.options import Dim, Dropout, Heads
@@ -105,8 +105,8 @@ class MultiHeadAttention(Attention):
 
     def mix(self, x: Seq, mask: Mask, position: Position | None, past: KV | None) -> Mixed:
         joint = None
-        if type(self) is MultiHeadAttention and is_bare(self) and self.key is not None and self.value is not None:
-            joint = joint_products(x.data, [self.query, self.key, self.value])
+        if type(self) is MultiHeadAttention and self.key is not None and self.value is not None:
+            joint = joint_products(x.data, [self.query, self.key, self.value], self)
         if joint is None:
             return super().mix(x, mask, position, past)
         query_BTD, key_BTD, value_BTD = joint

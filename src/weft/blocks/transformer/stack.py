@@ -192,8 +192,8 @@ class SharedTransformer(StackEncoder):
 class TransformerState:
     """Decoding state: the state of every layer's mixer, keys and values of the memory, and the number of real tokens seen.
 
-    ``source_B`` is the row of the first memory that each row attends to. Hypotheses of a beam search that are swapped with
-    others of the same source share their keys and values of the memory, so these need no copy.
+    ``source_B`` is the row of the first memory that each row attends to. In a beam search, a hypothesis that
+    replaces another one of the same source has the same keys and values of the memory, so these need no copy.
     """
 
     past: tuple[State | None, ...]
