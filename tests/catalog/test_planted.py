@@ -22,7 +22,7 @@ from weft.blocks.embedding.patch import PatchEmbedder
 from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Activation, FeedForward, LayerOutput, Mixed, Norm, Structure
 from weft.core.example import Example, Targets
-from weft.core.fields import Field, Info
+from weft.core.fields import Field, Info, TagsField
 from weft.core.loss import Loss
 from weft.core.masks import Causal, Full, Mask
 from weft.core.options import Fraction, Heads, Positive
@@ -647,7 +647,7 @@ class PredictsWords(Labels):
     """Logits over the words in place of the tags."""
 
     def outputs(self, info: Info) -> Field:
-        return info["text"]
+        return replace(info.expect("tags", TagsField), classes=info.text("text").vocab)
 
 
 class PointsAtWords(Finds):

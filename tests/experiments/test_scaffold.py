@@ -144,13 +144,13 @@ def test_the_recipe_names_the_chosen_columns_and_the_others(tmp_path: Path) -> N
     assert run.dump()["data"]["label"] == "genre"
 
 
-def test_the_two_longest_texts_are_chosen_and_others_are_named(tmp_path: Path) -> None:
+def test_the_longest_text_is_chosen_and_others_are_named(tmp_path: Path) -> None:
     rows = "".join(f"one short title {i}\tthe long body of a text {i}\tan abstract in between {i}\t{i % 2}\n" for i in range(60))
     detected = detect(tmp_path / "rows.tsv", "title\tbody\tabstract\tlabel\n" + rows)
-    assert detected.columns == {"first": "body", "second": "abstract", "label": "label"}
+    assert detected.columns == {"text": "body", "label": "label"}
     assert detected.notes() == [
-        "columns: first = body, second = abstract, label = label",
-        "other candidates for first: title; choose one with data.first=title",
+        "columns: text = body, label = label",
+        "other candidates for text: abstract, title; choose one with data.text=abstract",
     ]
 
 
@@ -342,7 +342,7 @@ def test_a_test_file_without_labels_is_left_out_with_the_command_that_predicts_i
     detected = detect_data([str(tmp_path)])
     assert list(detected.splits) == ["train"]
     assert f"weft predict RUN {tmp_path / 'test.tsv'}" in detected.remarks[0]
-    (tmp_path / "test.tsv").write_text("index\tbody\n0\ta good film\n")
+    (tmp_path / "test.tsv").write_text("index\tblurb\n0\ta good film\n")
     with pytest.raises(ValueError, match=r"test\.tsv:1: no column 'text'.*all files of a dataset need the same format"):
         detect_data([str(tmp_path)])
 

@@ -96,7 +96,7 @@ def test_empty_grafts_change_nothing(read) -> None:
         (
             "encoder.layer.mixer: {haeds: 3}",
             "7: structure.with.encoder.layer.mixer.haeds: MultiHeadAttention has no option 'haeds'; did you mean 'heads'? "
-            "(options: heads, head_dim, kv_heads, tied, score, bias, dropout)",
+            "(options: heads, head_dim, kv_heads, tied, score, bias, out_bias, dropout)",
         ),
         ("'*.dropout': 2", "7: structure.with.*.dropout: must be a number from 0 to below 1, not 2"),
         ("encoder.layers: 0", "7: structure.with.encoder.layers: must be an integer from 1 to 1,000, not 0"),

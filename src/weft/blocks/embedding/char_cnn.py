@@ -39,6 +39,7 @@ class CharCNN(Embedder):
         dropout: Dropout probability of the character embeddings and of the filter outputs.
 
     Example:
+        >>> from weft.core.fields import TextField
         >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
         >>> CharCNN(4, TextField("text", 20, characters=12))(x).data.shape
         torch.Size([1, 2, 4])

@@ -41,6 +41,7 @@ class CharNgrams(Embedder):
         dropout: Probability of leaving out an n-gram in training.
 
     Example:
+        >>> from weft.core.fields import TextField
         >>> x = Seq(torch.tensor([[7, 8]])).mark(characters=torch.tensor([[[9, 10, 0], [11, 10, 9]]]))
         >>> CharNgrams(4, TextField("text", 20, characters=12), buckets=64)(x).data.shape
         torch.Size([1, 2, 4])

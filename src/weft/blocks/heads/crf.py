@@ -23,6 +23,7 @@ class CRF(LinearChain):
     https://arxiv.org/abs/1603.01360
 
     Example:
+        >>> from weft.core.fields import TagsField
         >>> crf = CRF(TagsField("tags", 2))
         >>> crf.best(torch.tensor([[[0.0, 1.0], [2.0, 0.0]]]), torch.ones(1, 2).bool()).tolist()
         [[1, 0]]

@@ -30,6 +30,7 @@ class OrdinalHead(FeatureHead):
         dropout: Dropout probability of the hidden state.
 
     Example:
+        >>> from weft.core.fields import LabelField
         >>> head = OrdinalHead(4, LabelField("label", 5), None)
         >>> round(head(torch.ones(2, 4)).exp().sum(1)[0].item(), 4)
         1.0

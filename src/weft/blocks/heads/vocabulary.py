@@ -36,6 +36,7 @@ class TiedHead(FeatureHead):
     Example:
         >>> import torch
         >>> from weft.blocks.embedding.token import TokenEmbedder
+        >>> from weft.core.fields import TextField
         >>> field = TextField("text", 9)
         >>> TiedHead(4, field, TokenEmbedder(4, field))(torch.ones(2, 4)).shape
         torch.Size([2, 9])
@@ -84,6 +85,7 @@ class UntiedHead(FeatureHead):
 
     Example:
         >>> import torch
+        >>> from weft.core.fields import TextField
         >>> UntiedHead(4, TextField("text", 9), None)(torch.ones(2, 4)).shape
         torch.Size([2, 9])
     """
@@ -127,6 +129,7 @@ class ClassifierHead(FeatureHead):
 
     Example:
         >>> import torch
+        >>> from weft.core.fields import LabelField
         >>> ClassifierHead(4, LabelField("label", 2), None, hidden=8)(torch.ones(3, 4)).shape
         torch.Size([3, 2])
     """

@@ -67,8 +67,8 @@ class AutoencodingText(TextSource):
 
     Example:
         >>> data = AutoencodingText(train={"positive": "good.txt", "negative": "bad.txt"}, target_tokenizer=BPE)
-        >>> {field.name: field.space for field in data.declare().fields.values()}
-        {'source': 'source', 'target': 'target', 'label': 'label'}
+        >>> {field.name: field.space for field in data.declare().tokenized()}
+        {'source': 'source', 'target': 'target'}
         >>> data.declare()["label"].labels
         ('negative', 'positive')
     """

@@ -69,7 +69,7 @@ class LabeledText(TextSource):
 
     Example:
         >>> data = LabeledText(train="reviews.tsv", labels=("bad", "good", "mixed"))
-        >>> data.declare()["label"].vocab
+        >>> data.declare()["label"].classes
         3
     """
 

@@ -62,7 +62,7 @@ class TaggedText(TextSource):
 
     Example:
         >>> data = TaggedText(train="train.conll")
-        >>> data.declare()["tags"].space
+        >>> data.declare()["tags"].of
         'text'
     """
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.core.contracts import Data
+from weft.core.fields import SpanField, TagsField, TextField
 from weft.core.options import OptionError
 from weft.core.registry import Build, block, name_of
 from weft.data.ledger import Ledger
@@ -59,7 +60,7 @@ class TextToText(TextSource):
         self.of, self.prefix, self.names, self.inner = of, prefix, names, inner
         texts, targets = inner.text_fields(), inner.target_fields()
         self.target_name = next(iter(targets), "target" if "target" in texts else "")
-        self.target_kind = targets[self.target_name].kind if targets else "text"
+        self.target_kind = targets[self.target_name].kind if targets else TextField
         self.input_names = [name for name in texts if name != self.target_name]
         if not self.target_name or not self.input_names:
             raise OptionError(
@@ -85,10 +86,10 @@ class TextToText(TextSource):
         if not row.cells or row.problem:
             return row
         target = row.cells[self.target_name]
-        if self.target_kind == "span":  # the first answer is the training target
+        if self.target_kind is SpanField:  # the first answer is the training target
             target = target.partition("\t")[0] or UNANSWERABLE
-        elif self.names is not None and self.target_kind != "text":
-            between = " " if self.target_kind == "tags" else "\t"
+        elif self.names is not None and self.target_kind is not TextField:
+            between = " " if self.target_kind is TagsField else "\t"
             target = between.join(self.names.get(name, name) for name in target.split(between))
         cells = {"source": self._source(row.cells), "target": target.replace("\t", ", "), _UNIT: self.inner.group_key(row.cells)}
         return row._replace(cells={**cells, **({GROUP: row.cells[GROUP]} if GROUP in row.cells else {})})
