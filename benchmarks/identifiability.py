@@ -134,7 +134,7 @@ def run_of(text_classifier: bool, seed: int, steps: int, label_dim: int) -> Run:
     }
     if text_classifier:
         phases += [
-            partial(Phase, objective="text_classifier", train=["text_classifier.*"], data="all"),
+            partial(Phase, objective="text_classifier", train=["text_classifier.*"], split="all"),
             partial(Phase, objective="mutual_information", train=[*ENCODER, *DECODER], start=steps // 3),
         ]
         objectives |= {

@@ -193,6 +193,6 @@ def test_predict_classifies_each_line(home):
 
 def test_each_command_points_to_the_other(home):
     answer = weft("generate", home / "cls", given=b"x\n")
-    assert answer.code == 2 and "to predict the labels of each line use: weft predict" in answer.err
+    assert answer.code == 2 and "does not generate text; it supports weft predict, weft embed" in answer.err
     answer = weft("predict", home / "lm", given=b"x\n")
     assert answer.code == 2 and "has no classifier, tagger or other predictor; it supports weft generate" in answer.err

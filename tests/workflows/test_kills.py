@@ -14,6 +14,7 @@ from tests.commands import TINY, Forked, state
 
 import weft.learning.checkpoint
 import weft.training.run_folder
+import weft.training.sources
 import weft.training.trainer
 from weft.core.io import read_lines
 from weft.learning import Checkpoints, Gradient, Interrupted, digest
@@ -90,7 +91,7 @@ def test_killed_before_or_after_any_step(step, when, whole, recipe, tmp_path, mo
     """Every step of making a folder, of the third save, and of the end."""
     functions = {
         "folder.write_recipe": (weft.training.run_folder.RunFolder, "write_recipe", 1),
-        "save_codec": (weft.training.trainer, "save_codec", 1),
+        "save_codec": (weft.training.sources, "save_codec", 1),
         "mkdir": (Checkpoints, "clean", 3),
         "_write_files": (weft.learning.checkpoint, "_write_files", 3),
         "_publish": (Checkpoints, "_publish", 3),
@@ -200,7 +201,7 @@ def test_a_run_killed_in_its_second_stage_resumes_there_with_the_same_vocabulary
         patch.setattr(StageCallbacks, "save", dies)
         with pytest.raises(Killed):
             with_stage(recipe).train(tmp_path / "run", quiet=True)
-    monkeypatch.setattr(weft.training.trainer, "save_codec", lambda *args: pytest.fail("the vocabulary was measured again"))
+    monkeypatch.setattr(weft.training.sources, "save_codec", lambda *args: pytest.fail("the vocabulary was measured again"))
     with_stage(recipe).train(tmp_path / "run", resume=True, quiet=True)
     assert digest(tmp_path / "run" / "model.safetensors") == digest(tmp_path / "whole" / "model.safetensors")
     assert not (tmp_path / "run" / "polish").exists()

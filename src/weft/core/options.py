@@ -112,10 +112,10 @@ def _only_file(value: Any, info: ValidationInfo) -> Any:
 
 _FILE_SCHEMA = {
     "anyOf": [
-        {"type": "string"},
+        {"type": "string", "pattern": r"\S"},
         {
             "type": "object",
-            "properties": {"path": {"type": "string"}, "sha256": {"type": "string"}},
+            "properties": {"path": {"type": "string", "pattern": r"\S"}, "sha256": {"type": "string"}},
             "required": ["path", "sha256"],
             "additionalProperties": False,
         },
