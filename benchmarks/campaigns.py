@@ -51,7 +51,7 @@ CAMPAIGNS = {
         "benchmarks.kills --kills 13",
     ),
     "kills-processes": Campaign(
-        "Killed processes of several",
+        "Killed runs of several processes",
         "The same with two processes started by torchrun; every other kill hits only one of them.",
         "benchmarks.kills --kills 2 --recipe dates --processes 2",
         "benchmarks.kills --kills 10 --recipe dates --processes 2",

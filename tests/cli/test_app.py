@@ -208,6 +208,7 @@ MISTAKES = {
     "odd plug-in": (["check", "{home}/tiny.yaml", "--import", ".x"], "cannot import the plug-in .x: "),
     "check: missing file": (["check", "missing.yaml"], "there is no such file"),
     "generate: no folder": (["generate", "nowhere"], "there is no folder nowhere"),
+    "generate: no GGUF file": (["generate", "nowhere.gguf"], "there is no file nowhere.gguf"),
     "generate: no run": (["generate", "{home}/other"], "is not a run folder"),
     "generate: a file": (["generate", "{home}/file"], "there is no folder"),
     "generate: unfinished": (["generate", "{home}/unfinished"], "has no final weights yet; finish training with: weft train"),

@@ -214,7 +214,7 @@ def run(home: Path, *words: str, given: bytes = b""):
 
 def test_it_is_checked_trained_on_and_stored(home: Path) -> None:
     answer = run(home, "check", "r.yaml")
-    assert answer.code == 0 and "signal (signal in volt), label (label, up to 2 classes)" in answer.out, answer.err
+    assert answer.code == 0 and "signal (signal in volt), label (label, 2 or more classes)" in answer.out, answer.err
     fields = json.loads((home / "run" / "fields.json").read_text())["fields"]
     assert fields[0] == {"kind": "signal", "name": "signal", "unit": "volt"}
     assert json.loads((home / "run" / "metrics.json").read_text())["accuracy"] == 1.0

@@ -39,7 +39,7 @@ Label = Annotated[
 ]
 Source = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Of a run with several sources, or with a mixture: the one to use."),
+    typer.Option(metavar="NAME", help="The source to use, of a run with several sources or a mixture."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")]
@@ -106,7 +106,9 @@ class SearchOptions:
 
 ImportOption = Annotated[
     list[str] | None,
-    typer.Option("--import", metavar="MODULE", help="Import a plug-in module that registers parts; may be repeated."),
+    typer.Option(
+        "--import", metavar="MODULE", help="Import a plug-in module, which registers parts, recipes or commands; may be repeated."
+    ),
 ]
 
 

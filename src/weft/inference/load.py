@@ -44,7 +44,7 @@ def load(folder: str | Path, device: str = "auto", changes: Sequence[str] = ()) 
     if _is_pretrained(home, folder):
         return open_published(folder, device=device)
     if not home.path.is_dir():
-        raise ValueError(f"there is no folder {home.path}")
+        raise ValueError(f"there is no {'file' if home.path.suffix == '.gguf' else 'folder'} {home.path}")
     if not home.is_run():
         raise ValueError(f"{home.path} is not a run folder (it has no recipe.yaml)")
     if home.recipe_is_edited():

@@ -42,6 +42,8 @@ class ClassField(Field):
         return self.classes
 
     def describe(self) -> str:
+        if not self.labels and self.classes == 2:  # declared before the data is read
+            return f"{self.kind}, 2 or more classes"
         return f"{self.kind}, up to {self.classes:,} classes"
 
     def class_column(self, ragged: bool) -> dict[str, StoredColumn]:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from weft.systems.latent_text.space import LatentSpace
 
 latent = typer.Typer(
-    no_args_is_help=True, help="Work in the latent space of a trained run: reconstruct, sample, interpolate, steer, plot."
+    no_args_is_help=True,
+    help="Work in the latent space of a trained run: reconstruct, sample, interpolate, steer, plot, evaluate.",
 )
 Scale = Annotated[float, typer.Option(help="Factor of the difference vector; negative values reverse it.")]
 
