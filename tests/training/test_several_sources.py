@@ -12,6 +12,8 @@ from tests.commands import weft
 
 from weft.core.contracts import Objective
 from weft.core.io import read_json, read_lines
+from weft.experiments.baselines import run_baselines
+from weft.inference.convert import to_published
 from weft.inference.load import load
 from weft.recipe import RecipeError
 from weft.training.callbacks import CallbackError, UserCallbacks
@@ -137,6 +139,32 @@ def test_the_splits_of_a_source_cannot_be_changed_but_its_name_may_resemble_one(
     (files / "other.tsv").write_text("review\tlabel\nw1 w2\tgood\n")
     found = load(files / "run", "cpu", ["data.train-de.text=review"]).of("train-de").evaluate(str(files / "other.tsv"))
     assert len(found.predictions) == 1
+
+
+def test_baselines_of_a_single_source_with_a_name(files):
+    pytest.importorskip("sklearn")
+    report = run_baselines(recipe(files, CLASSES))
+    assert {"macro_f1"} == {name for result in report.results for name in result.metric_values}
+    with pytest.raises(ValueError, match="no baselines for several sources"):
+        run_baselines(recipe(files, MIXTURE))
+
+
+def test_prediction_names_the_sources_where_the_first_is_not_predicted(files):
+    train(recipe(files, NAMED), files / "run")
+    run = load(files / "run", "cpu")
+    with pytest.raises(ValueError, match=r"EncoderLM, the objective of the first source, predicts nothing.* reading, ner"):
+        run.predict(["w1 w2"])
+    assert len(run.of("ner").predict(["w1 w2"])[0].split()) == 2
+
+
+def test_a_converted_run_has_the_classes_of_all_sources(files):
+    bert = "{type: bert, task: token-classification, dim: 8, heads: 2, layers: 1, hidden: 8}"
+    train(recipe(files, re.sub(r"structure: .*", f"structure: {bert}", NAMED)), files / "run")
+    to_published(files / "run", files / "bert")
+    config = read_json(files / "bert" / "config.json")
+    assert config["id2label"] == {"0": "B-X", "1": "O"}
+    tagged = load(files / "run", "cpu").of("ner").predict(["w1 nr3", "w2 w2"])
+    assert load(files / "bert", "cpu").predict(["w1 nr3", "w2 w2"]) == tagged
 
 
 def test_the_plots_of_a_source_have_its_name(files):
