@@ -15,6 +15,7 @@ from weft.core.io import read_json, read_lines
 from weft.experiments.baselines import run_baselines
 from weft.inference.convert import to_published
 from weft.inference.load import load
+from weft.inspect.inspection import inspect_texts
 from weft.recipe import RecipeError
 from weft.training.callbacks import CallbackError, UserCallbacks
 from weft.training.dry_run import check
@@ -155,6 +156,9 @@ def test_prediction_names_the_sources_where_the_first_is_not_predicted(files):
     with pytest.raises(ValueError, match=r"EncoderLM, the objective of the first source, predicts nothing.* reading, ner"):
         run.predict(["w1 w2"])
     assert len(run.of("ner").predict(["w1 w2"])[0].split()) == 2
+    (shown,) = inspect_texts(run, ["w1 w2"])
+    (tagged,) = inspect_texts(run.of("ner"), ["w1 w2"])
+    assert shown.maps and not shown.output and tagged.output
 
 
 def test_a_converted_run_has_the_classes_of_all_sources(files):
