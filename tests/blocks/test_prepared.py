@@ -230,3 +230,33 @@ def test_self_attention_with_prepared_weights_equals_that_without(options: dict[
             torch.testing.assert_close(found.hidden.data, wanted.hidden.data, rtol=1e-5, atol=1e-5)
             torch.testing.assert_close(found.state.key, wanted.state.key, rtol=1e-5, atol=1e-5)
     assert weights.bytes > 0
+
+
+def test_two_threads_may_drop_a_copy_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, weights = layer_of(MIDDLE), PreparedWeights()
+    used(layer, weights)
+    layer.weight.data.add_(1)
+    is_unchanged = prepared._Prepared.is_unchanged
+
+    def after_another_thread(found: prepared._Prepared) -> bool:
+        unchanged = is_unchanged(found)
+        monkeypatch.undo()
+        weights.drop_changed()
+        return unchanged
+
+    monkeypatch.setattr(prepared._Prepared, "is_unchanged", after_another_thread)
+    weights.drop_changed()
+    assert weights.bytes == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_may_change_its_precision_between_uses(dtype: torch.dtype) -> None:
+    layer = layer_of(MIDDLE)
+    weights = prepared_for(layer)
+    x = used(layer, weights)
+    layer.to(dtype)
+    with prepared_for(layer).active():
+        assert layer(x.to(dtype)).dtype == dtype
+    assert weights.bytes == 0
+    layer.float()
+    equal_to_torch(layer, prepared_for(layer), x)

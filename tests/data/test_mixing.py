@@ -51,6 +51,12 @@ def test_shares_of_sizes_follow_the_temperature(sizes, temperature):
         assert math.isclose(p / shares[0], (n / sizes[0]) ** (1 / temperature), rel_tol=1e-9)
 
 
+def test_shares_do_not_overflow():
+    assert proportions([1000, 10], temperature=1e-3) == [1.0, 0.0]
+    assert proportions([10, 10], temperature=1e-300) == [0.5, 0.5]
+    assert proportions([1000, 10], weights=[1e308, 1e308]) == [0.5, 0.5]
+
+
 def test_a_cap_bounds_the_size_that_counts():
     assert proportions([100, 900], max_examples=[None, 100]) == [0.5, 0.5]
     assert proportions([100, 900], max_examples=[50, 2000]) == pytest.approx([50 / 950, 900 / 950])

@@ -68,7 +68,7 @@ def test_objectives_by_name(read, small: str) -> None:
         (
             "{label_smoothing: 0.1}",
             [
-                "objective.label_smoothing: without a type, these are several Objectives by name: "
+                "objective.label_smoothing: without a type, these are several Objective parts by name: "
                 "'label_smoothing' must be one, not 0.1"
             ],
         ),
@@ -161,7 +161,7 @@ def test_wrong_objectives_are_reported(errors_of, small: str, written: str, mess
         (
             "{type: dates, train: 100}",
             "{train: x.tsv}",
-            "2: data.train: without a type, these are several Datas by name: 'train' must be one, not \"x.tsv\" {datas}",
+            "2: data.train: without a type, these are several Data parts by name: 'train' must be one, not \"x.tsv\" {datas}",
         ),
         ("layers: 1}", "layers: 1, layer: {mask: window}}", "6: structure.encoder.layer.mask: Window needs 'reach'"),
         ("objective: next-token\n", "", "1: a recipe needs 'objective'"),

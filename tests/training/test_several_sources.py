@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from tests.commands import weft
 
 from weft.core.contracts import Objective
 from weft.core.io import read_json, read_lines
+from weft.experiments.baselines import run_baselines
+from weft.inference.convert import to_published
 from weft.inference.load import load
+from weft.inspect.inspection import inspect_texts
 from weft.recipe import RecipeError
 from weft.training.callbacks import CallbackError, UserCallbacks
 from weft.training.dry_run import check
@@ -100,6 +104,78 @@ def test_weft_evaluate_repeats_the_final_evaluation_of_each_source(files):
     assert review == {name: pytest.approx(values[f"review.{name}"]) for name in review}
     rows = [("w1 w2 w0", "good"), ("w2 w2 w2", "bad")]
     assert run.of("review").evaluate([dict(zip(("text", "label"), row, strict=True)) for row in rows]).split == "files"
+
+
+def test_a_table_belongs_to_one_of_several_sources(files):
+    pandas = pytest.importorskip("pandas")
+    train(recipe(files, MIXTURE), files / "run")
+    with pytest.raises(ValueError, match=r"several sources \(review, copy\); name the one that the data belongs to"):
+        load(files / "run", "cpu").evaluate(pandas.DataFrame({"text": ["w1"], "label": ["good"]}))
+
+
+CLASSES = """
+device: cpu
+data: {review: {type: labeled-text, train: r.tsv, tokenizer: {type: word, vocab_size: 90}}}
+structure: {type: classifier, dim: 8, encoder: {type: transformer, layers: 1}}
+objective: classification
+learning: {type: gradient, steps: 2, batch_tokens: 150}
+evaluate: {metrics: {review: [{type: macro-f1}]}}
+"""
+
+
+def test_a_single_source_with_a_name_has_its_own_metrics(files):
+    train(recipe(files, CLASSES), files / "run")
+    values, run = read_json(files / "run" / "metrics.json"), load(files / "run", "cpu")
+    found = run.evaluate("valid").metric_values
+    assert {"loss", "review.loss", "review.macro_f1"} <= found.keys() and "review.accuracy" not in found
+    assert found == {name: pytest.approx(values[name]) for name in found}
+    assert run.evaluate([{"text": "w1 w2", "label": "good"}]).metric_values.keys() >= {"loss", "macro_f1"}
+
+
+def test_the_splits_of_a_source_cannot_be_changed_but_its_name_may_resemble_one(files):
+    train(recipe(files, CLASSES.replace("review", "train-de")), files / "run")
+    for change in ("data.train-de.test=x.tsv", "data.train-de.train.0=x.tsv"):
+        with pytest.raises(ValueError, match="the splits of a trained run cannot be changed"):
+            load(files / "run", "cpu", [change])
+    (files / "other.tsv").write_text("review\tlabel\nw1 w2\tgood\n")
+    found = load(files / "run", "cpu", ["data.train-de.text=review"]).of("train-de").evaluate(str(files / "other.tsv"))
+    assert len(found.predictions) == 1
+
+
+def test_baselines_of_a_single_source_with_a_name(files):
+    pytest.importorskip("sklearn")
+    report = run_baselines(recipe(files, CLASSES))
+    assert {"macro_f1"} == {name for result in report.results for name in result.metric_values}
+    with pytest.raises(ValueError, match="no baselines for several sources"):
+        run_baselines(recipe(files, MIXTURE))
+
+
+def test_prediction_names_the_sources_where_the_first_is_not_predicted(files):
+    train(recipe(files, NAMED), files / "run")
+    run = load(files / "run", "cpu")
+    with pytest.raises(ValueError, match=r"EncoderLM, the objective of the first source, predicts nothing.* reading, ner"):
+        run.predict(["w1 w2"])
+    assert len(run.of("ner").predict(["w1 w2"])[0].split()) == 2
+    (shown,) = inspect_texts(run, ["w1 w2"])
+    (tagged,) = inspect_texts(run.of("ner"), ["w1 w2"])
+    assert shown.maps and not shown.output and tagged.output
+
+
+def test_a_converted_run_has_the_classes_of_all_sources(files):
+    bert = "{type: bert, task: token-classification, dim: 8, heads: 2, layers: 1, hidden: 8}"
+    train(recipe(files, re.sub(r"structure: .*", f"structure: {bert}", NAMED)), files / "run")
+    to_published(files / "run", files / "bert")
+    config = read_json(files / "bert" / "config.json")
+    assert config["id2label"] == {"0": "B-X", "1": "O"}
+    tagged = load(files / "run", "cpu").of("ner").predict(["w1 nr3", "w2 w2"])
+    assert load(files / "bert", "cpu").predict(["w1 nr3", "w2 w2"]) == tagged
+
+
+def test_the_plots_of_a_source_have_its_name(files):
+    train(recipe(files, CLASSES), files / "run")
+    weft("evaluate", files / "run", "--source", "review")
+    assert (files / "run" / "confusion-review.png").is_file() and not (files / "run" / "confusion.png").exists()
+    assert (files / "run" / "metrics-review-valid.json").is_file()
 
 
 def test_an_unknown_source_of_a_run_is_reported(files):

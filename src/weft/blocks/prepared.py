@@ -138,7 +138,8 @@ class PreparedWeights:
         return found
 
     def _drop(self, key: Any) -> None:
-        self.bytes -= self._of.pop(key).bytes
+        if (found := self._of.pop(key, None)) is not None:  # another thread may have dropped it
+            self.bytes -= found.bytes
 
 
 class _Prepared:
@@ -169,11 +170,13 @@ class _Prepared:
 
     @torch.inference_mode()
     def is_unchanged(self) -> bool:
-        """Whether the tensors exist and have, in some rows, the values that were copied."""
+        """Whether the tensors exist and have, in some rows, the values that were copied, in the same precision and memory."""
         tensors = self._tensors()
         if len(tensors) < len(self.references):
             return False
-        return not self.digests or all(map(torch.equal, map(_digest, tensors), self.digests))
+        if not self.digests:
+            return True
+        return all(map(_is_eligible, tensors)) and all(map(torch.equal, map(_digest, tensors), self.digests))
 
     def product(self, x_ND: Tensor, bias_E: Tensor | None) -> Tensor:
         copy = self.copy_for(x_ND)

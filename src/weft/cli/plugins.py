@@ -12,6 +12,7 @@ The research systems in ``weft.systems`` register their parts and commands in th
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from weft.inference.trained_run import TrainedRun
 
 PANEL = "Plug-ins"
+NAME = re.compile(r"[a-z][a-z0-9-]{0,49}")
+"""Names of commands."""
 BUILT_IN: set[str] = set()
 """The names of weft's own commands."""
 
@@ -75,7 +78,7 @@ def register_command(
     panel: str = PANEL,
     supports: Callable[[TrainedRun], bool] | None = None,
 ) -> None:
-    """Register a command of a plug-in. Raises ValueError for a name that is taken.
+    """Register a command of a plug-in. Raises ValueError for a name that is taken or malformed.
 
     Args:
         run: A function decorated with [`command`][weft.cli.options.command], or a `typer.Typer` group of them.
@@ -92,6 +95,10 @@ def register_command(
         >>> COMMANDS.pop("version").panel
         'Plug-ins'
     """
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            f"{name[:40]!r} is no name of a command; use at most 50 lower-case letters, digits and -, a letter first"
+        )
     if name in COMMANDS or name in BUILT_IN:
         raise ValueError(f"the command {name!r} exists; choose another name")
     COMMANDS[name] = PluginCommand(name, run, panel, supports)

@@ -45,9 +45,11 @@ def proportions(
     """
     if weights is None:
         caps = max_examples or [None] * len(sizes)
-        weights = [min(size, cap or size) ** (1 / temperature) for size, cap in zip(sizes, caps, strict=True)]
-    total = sum(weights)
-    return [weight / total for weight in weights]
+        counted = [min(size, cap or size) for size, cap in zip(sizes, caps, strict=True)]
+        weights = counted if temperature == 1 else [(size / max(counted)) ** (1 / temperature) for size in counted]
+    largest = max(weights)  # so that nothing overflows
+    total = sum(weight / largest for weight in weights)
+    return [weight / largest / total for weight in weights]
 
 
 def quotas(shares: Sequence[float], examples: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from weft.evaluate import EvaluationResult
 from weft.evaluate.subsample import subsample
 from weft.training.build import plans
 from weft.training.run import Run
+from weft.training.sources import build_sources
 
 FORMAT = 1
 MAX_EXAMPLES = 20_000
@@ -101,9 +102,10 @@ def run_baselines(run: Run) -> BaselineReport:
     Raises ValueError for other tasks.
     """
     plan = plans(run)[-1]
-    if isinstance(plan.data, Mapping) or (source := plan.data()).parts():
+    (name, source), *others = build_sources(plan).items()
+    if others or source.parts():
         raise ValueError("there are no baselines for several sources; write a recipe for one of them")
-    corpus, evaluation = source.open(), plan.evaluate()
+    corpus, evaluation = source.open(), plan.evaluate().of_source(name)
     info, train = corpus.codec.info, corpus.splits["train"]
     if "tags" not in info and not isinstance(info.fields.get("label"), ClassField | NumberField):
         raise ValueError(f"there are no baselines for {info.data}; they exist for classification, regression and tagging")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from weft.core.io import read_json, write_json, write_text
 from weft.core.printable import printable_line
 from weft.core.registry import is_composition, name_of, option_values
 from weft.data import save_codec
+from weft.data.several import merge
 from weft.data.tokenizers.vocabulary import VocabularyTokenizer
 from weft.generate.frontier import positions
 from weft.inference.embedding import LENGTH, SENTENCES, max_length_of, open_embedder
 from weft.inference.load import load
 from weft.inference.origin import PublishedFiles, read_origin, write_origin
 from weft.inference.published import open_published
+from weft.inference.trained_run import TrainedRun
 from weft.learning import write_weights
 from weft.learning.network import Network
 from weft.models.zoo.family import FAMILIES
@@ -77,6 +80,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown model family {kind!r}{nearest(kind, FAMILIES)}; known: {', '.join(FAMILIES)}")
     run = load(run_folder, "cpu")
+    run.codec = _codec_of_structure(run)
     structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
     origin = read_origin(source)
@@ -243,6 +247,15 @@ def _special_ids(field: Field, structure: Any) -> dict[str, Any]:
     if name_of(structure) == "seq2seq-classifier":  # its decoder starts with EOS
         found["decoder_start_token_id"] = special.eos
     return found
+
+
+def _codec_of_structure(run: TrainedRun) -> Codec:
+    """Return the fields and tokenizers that the structure is built on: those of all named sources."""
+    if len(run.codecs) < 2:
+        return run.codec
+    info = merge({name: codec.info for name, codec in run.codecs.items()})
+    tokenizers = {space: tokenizer for codec in run.codecs.values() for space, tokenizer in codec.tokenizers.items()}
+    return Codec(replace(info, target=run.codec.info.target), tokenizers)
 
 
 def _ids(codec: Codec, structure: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def _check_changes(changes: Sequence[str]) -> None:
     for change in changes:
         if not re.match(r"(stages\.\d+\.)?data\.", change):
             raise ValueError(f"{change}: only options of the data can be changed on a trained run, such as data.text=review")
-        if re.match(r"(stages\.\d+\.)?data\.(train|valid|test)\b", change):
+        if re.match(r"(stages\.\d+\.)?data\.([^=]*\.)?(train|valid|test)[.=]", change):
             raise ValueError(f"{change}: the splits of a trained run cannot be changed; pass other files as FILE or CLASS=FILE")
 
 

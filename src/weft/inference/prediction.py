@@ -100,6 +100,11 @@ def _check_model(trained: TrainedRun, requests: Any) -> None:
     generates = (isinstance(objective, NextToken) and not objective.sources) or type(objective).predict is Objective.predict
     if generates and Decodes in trained.model.provides():
         raise ValueError(f"{trained.name} generates text and predicts no label: use generate(texts)")
+    if type(objective).predict is Objective.predict and len(trained.parts) > 1:
+        raise ValueError(
+            f"{type(objective).__name__}, the objective of the first source, predicts nothing; name another of "
+            f"{', '.join(trained.parts)}: run.of(name) in Python, --source on the command line"
+        )
 
 
 class _Encoded(NamedTuple):

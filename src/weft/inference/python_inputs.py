@@ -35,7 +35,9 @@ def open_data(trained: TrainedRun, data: Any) -> OpenedSplit:
 def evaluate_parts(trained: TrainedRun, data: Any) -> EvaluationResult:
     """Evaluate each source of a run that has the split: test, or valid where none has it. Raises ValueError for other data."""
     names = trained.parts
-    if data is not None and data not in SPLITS:
+    if data is not None and not (isinstance(data, str) and data in SPLITS):
+        if len(names) == 1:
+            return trained.of(names[0]).evaluate(data)
         raise ValueError(
             f"the run has several sources ({', '.join(names)}); name the one that the data belongs to: run.of({names[0]!r}) in "
             "Python, --source on the command line"

@@ -260,7 +260,7 @@ class TrainedRun:
                 its own); or rows with the columns of the run's data: a DataFrame of pandas or polars, a Dataset, a dict of
                 columns, a list of dicts or tuples. None = the split test, or valid where there is no test.
         """
-        if len(self.parts) > 1:
+        if not self.part and self.parts != [""]:
             return python_inputs.evaluate_parts(self, data)
         opened = python_inputs.open_data(self, data)
         key = final_key(self.run, opened.name)

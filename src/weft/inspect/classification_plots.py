@@ -1,4 +1,4 @@
-"""Plots of a classifier's evaluation: confusion.png and reliability.png."""
+"""Plots of a classifier's evaluation: confusion.png and reliability.png; of a named source, confusion-NAME.png and so on."""
 
 from __future__ import annotations
 
@@ -38,15 +38,16 @@ def plot_classification(run: TrainedRun, result: EvaluationResult, folder: Path)
         return None
     rows = sorted(result.predictions)
     sampled = subsample(rows, MAX_EXAMPLES)
+    confusion, reliability = (folder / f"{kind}{f'-{run.part}' if run.part else ''}.png" for kind in ("confusion", "reliability"))
     fields = [f.name for f in run.codec.info.given()]
     labels = [result.references[row]["label"] for row in rows]
     predictions = run.predictions([{name: result.references[row][name] for name in fields} for row in sampled])
     confidence = [max(prediction.probabilities.values(), default=0.0) for prediction in predictions]
     try:
-        plot_confusion_matrix(labels, [result.predictions[row] for row in rows], folder / "confusion.png")
+        plot_confusion_matrix(labels, [result.predictions[row] for row in rows], confusion)
         if any(confidence):
             correct = [result.predictions[row] == result.references[row]["label"] for row in sampled]
-            plot_reliability_diagram(confidence, correct, folder / "reliability.png")
+            plot_reliability_diagram(confidence, correct, reliability)
     except ValueError as error:
-        return f"no confusion.png and reliability.png: {error}"
+        return f"no {confusion.name} and {reliability.name}: {error}"
     return None

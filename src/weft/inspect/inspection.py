@@ -101,6 +101,8 @@ def _add_predictions(run: TrainedRun, texts: Sequence[str], examples: list[Atten
     decodes = Decodes in provided
     if objective is None or not {Classifies, Tags, ExtractsSpans} & provided:
         return examples
+    if type(objective).predict is Objective.predict:  # of the first of several sources
+        return examples
     if decodes and type(objective).probabilities is Objective.probabilities:  # trained for generation alone
         return examples
     found: list[AttentionExample] = []

@@ -105,7 +105,7 @@ class RecipeParser:
             if alone and nearest(name, ["type"]):
                 self.report(item.where, join(path, name), f"{name!r} is too similar to 'type'; did you mean 'type'?")
             elif alone and item.value is not BROKEN and not _may_be_part(kind, item.value):
-                text = f"without a type, these are several {title}s by name: {name!r} must be one, not {_show(item)}"
+                text = f"without a type, these are several {title} parts by name: {name!r} must be one, not {_show(item)}"
                 text += f" (known: {', '.join(CATALOG[kind])})" if isinstance(item.value, str) else ""
                 self.report(item.location(), join(path, name), text)
             else:

@@ -79,3 +79,10 @@ def test_the_output_projection_has_a_bias_of_its_own_choice(bias: bool, out: boo
     module = MultiHeadAttention(8, heads=2, bias=bias, out_bias=out)
     found = {name.split(".")[0] for name, _ in module.named_parameters() if name.endswith(".bias")}
     assert found == {"yes": {"query", "key", "value", "out"}, "qkv": {"query", "key", "value"}, "out": {"out"}}[expected]
+
+
+@pytest.mark.parametrize("base", [1.0, 0.5])
+def test_yarn_needs_frequencies_that_decrease(base: float) -> None:
+    position = RotaryPosition(8, base=base, scaling=partial(YaRNScaling, factor=2.0))
+    with pytest.raises(ValueError, match=f"the base of the positions must be above 1, not {base:g}"):
+        position.rotate(torch.ones(1, 1, 2, 4), torch.zeros(1, 2))

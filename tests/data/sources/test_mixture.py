@@ -219,6 +219,13 @@ def test_a_mixture_of_mixtures(reviews, pairs):
     assert opened.splits["train"].sizes == [48, 16] and opened.splits["train"].quotas == (32, 32)
 
 
+@pytest.mark.parametrize("options", [{"weights": {"a": 1, "b": 0}}, {"temperature": 2.0}, {"max_examples": 8}])
+def test_a_mixture_inside_another_has_no_shares(reviews, pairs, options):
+    inner = partial(Mixture, of={"a": as_texts(reviews), "b": pairs}, **options)
+    with pytest.raises(OptionError, match="the shares of the mixture 'inner' have no effect inside another mixture"):
+        Mixture(of={"inner": inner, "c": pairs})
+
+
 def test_sources_that_read_no_files_share_their_tokenizer():
     opened = Mixture(
         of={"en": partial(Dates, train=20, languages=["en"]), "de": partial(Dates, train=10, languages=["de"])}

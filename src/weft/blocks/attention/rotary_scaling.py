@@ -128,6 +128,8 @@ class YaRNScaling(RotaryScaling):
         self.amplitude = 1 + 0.1 * math.log(max(factor, 1.0)) if amplitude is None else amplitude
 
     def scale(self, frequency_k: Tensor, base: float) -> Tensor:
+        if base <= 1:
+            raise ValueError(f"YaRN needs frequencies that decrease: the base of the positions must be above 1, not {base:g}")
         size = len(frequency_k)
         first = max(math.floor(self._index(self.fast, size, base)), 0)
         last = min(math.ceil(self._index(self.slow, size, base)), 2 * size - 1)

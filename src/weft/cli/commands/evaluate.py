@@ -58,7 +58,7 @@ def evaluate(
         _evaluate_similarity(run, files or [], as_json)
         return
     trained, data_files = load_for_files(run, files, source)
-    report_evaluation(run, trained, split, data_files, as_json, source=source)
+    report_evaluation(run, trained, split, data_files, as_json)
 
 
 def report_evaluation(
@@ -69,7 +69,6 @@ def report_evaluation(
     as_json: bool,
     more: Mapping[str, float] = {},
     warnings: Sequence[str] = (),
-    source: str | None = None,
 ) -> None:
     """Evaluate a run, print the metrics and, for a split of its data, write them into its folder.
 
@@ -81,7 +80,6 @@ def report_evaluation(
         as_json: Whether to print JSON.
         more: Further metrics, from a command of a plug-in; they have no confidence intervals.
         warnings: Warnings about these metrics.
-        source: The name of the source, in a run with named sources.
     """
     from weft.core.io import finite, write_json
     from weft.evaluate import class_report
@@ -95,7 +93,7 @@ def report_evaluation(
     metric_values = {**result.metric_values, **more}
     if not files:
         document = {"format": FORMAT, "split": result.split, **metric_values, **about}
-        of = f"{source}-" if source else ""
+        of = f"{trained.part}-" if trained.part else ""
         write_json(run / f"metrics-{of}{result.split}.json", finite(document))
         if problem := plot_classification(trained, result, run):
             message(problem)

@@ -41,7 +41,7 @@ class Mixture(Data):
     Raffel et al. 2020 (examples-proportional mixing with a temperature), https://arxiv.org/abs/1910.10683
 
     Args:
-        of: The sources by name.
+        of: The sources by name. A mixture among them is one source, and has no shares of its own.
         weights: Relative frequency of each source; 0 = the source is only evaluated. None = by size and temperature.
         temperature: T: 1 = in proportion to the sizes; the larger, the more equal the sources.
         max_examples: K: the size counted at most for a source, for all or by name; all examples are still used.
@@ -83,6 +83,17 @@ class Mixture(Data):
             if not any(weights.values()):
                 raise OptionError("weights", "all weights are 0; at least one source must be trained")
         self.sources = {name: build() for name, build in of.items()}
+        for name, source in self.sources.items():
+            if isinstance(source, Mixture) and source.has_shares:
+                raise OptionError(
+                    "of",
+                    f"the shares of the mixture {name!r} have no effect inside another mixture; name its sources in this one",
+                )
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether options other than the defaults decide how often each source is sampled."""
+        return self.weights is not None or self.temperature != 1 or self.max_examples is not None
 
     def _check_by_name(self, option: str, given: Mapping[str, Any] | None, every: bool = False) -> None:
         if given is None:
@@ -165,7 +176,7 @@ class Mixture(Data):
         found = {name: corpus.splits[split] for name, corpus in opened.items() if split in corpus.splits}
         if split != "train":
             return MixtureDataset(found)
-        if missing := [name for name in opened if name not in found and (self.weights is None or self.weights[name])]:
+        if missing := [name for name in self.sources if name not in found and (self.weights is None or self.weights[name])]:
             raise ValueError(f"the source {missing[0]!r} has no split train; give it one, or the weight 0")
         sizes = [len(dataset) for dataset in found.values()]
         caps = [self._cap(name) for name in found]

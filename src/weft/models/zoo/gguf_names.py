@@ -37,6 +37,7 @@ _SIZES = {
     "intermediate_size": "feed_forward_length",
     "max_position_embeddings": "context_length",
 }
+_LARGEST = float(np.finfo(np.float32).max)
 _LLAMA3_LENGTH, _LLAMA3_LOW, _LLAMA3_HIGH = 8192, 1.0, 4.0
 """Of all published models with this scaling; the file has only what follows from them."""
 
@@ -108,7 +109,7 @@ class Metadata:
     def real(self, name: str, default: float | None = None) -> float:
         """A number. The file has float32; the shortest decimal number of the same float32 is what its author wrote."""
         found = self.get(name, default)
-        if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) <= _LARGEST:
             raise ValueError(f"metadata '{self.architecture}.{name}' is {str(found)[:40]}, but must be a number")
         return float(str(np.float32(found)))
 

@@ -23,7 +23,7 @@ from weft.cli.console import (
     read_lines,
     stream,
 )
-from weft.cli.options import InputLines, Json, Label, RunFolderArgument, SearchOptions, command
+from weft.cli.options import InputLines, Json, Label, RunFolderArgument, SearchOptions, Source, command
 from weft.cli.plugins import register_command
 from weft.cli.runs import load_for_files
 
@@ -250,6 +250,7 @@ def evaluate_texts(
     ],
     files: Files = None,
     split: Split = None,
+    source: Source = None,
     fluency: Annotated[
         list[str] | None,
         typer.Option(
@@ -262,7 +263,7 @@ def evaluate_texts(
 
     The metrics of weft evaluate follow; those of generated texts (generation_, transfer_) have no confidence intervals.
     """
-    trained, data_files = load_for_files(context.obj, files)
+    trained, data_files = load_for_files(context.obj, files, source)
     generated, warnings = _evaluate_generation(trained, oracle, fluency, split, data_files)
     report_evaluation(context.obj, trained, split, data_files, as_json, generated, warnings)
 
