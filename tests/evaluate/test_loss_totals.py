@@ -53,4 +53,5 @@ def test_the_loss_equals_the_sum_of_item_over_the_batches(setup):
         total, count = total + term.total.item(), count + term.count
     assert len(batches) > 3
     result = Evaluation(batch_tokens=200).evaluate(model, objective, dataset, codec, torch.device("cpu"))
-    assert result.metric_values["loss"] == total / count
+    # evaluation may use another layout of the weights, whose products round differently
+    assert result.metric_values["loss"] == pytest.approx(total / count, rel=1e-6)
