@@ -173,6 +173,59 @@ def test_multiple_choice_is_detected(tmp_path: Path) -> None:
     assert detect(tmp_path / "c.tsv", FILMS).source == "labeled-text"
 
 
+@pytest.mark.parametrize("header", ["question,A,B,C,D,answer\n", "id,topic,q,one,two,three,four,key\n", ""])
+def test_choices_in_columns_with_the_letter_of_the_answer_are_multiple_choice(tmp_path: Path, header: str) -> None:
+    extra = header.count(",") == 7
+    rows = [
+        [*([str(n), "math"] if extra else []), f"What is {n}+1?", *(str(n + k) for k in range(1, 5)), "ABCD"[n % 4]]
+        for n in range(40)
+    ]
+    detected = detect(tmp_path / "a.csv", header + "".join(",".join(row) + "\n" for row in rows))
+    assert detected.source == "multiple-choice"
+    names = header.strip().split(",") if header else [f"column{n}" for n in range(1, 7)]
+    assert detected.options["choices"] == f"[{', '.join(names[-5:-1])}]"
+    assert (detected.options["question"], detected.options["answer"]) == (names[-6], names[-1])
+    check(read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path))
+
+
+def test_grades_are_no_answers(tmp_path: Path) -> None:
+    """A letter beside texts that are no choices is a class."""
+    rows = [f"a long essay about {n} things,pass,pass,fail,no,{'ABC'[n % 3]}\n" for n in range(30)]
+    assert detect(tmp_path / "a.csv", "essay,form,style,logic,late,grade\n" + "".join(rows)).source == "labeled-text"
+
+
+def test_dates_and_references_are_not_the_text(tmp_path: Path) -> None:
+    days = ["Mon Apr 06 22:19:45 PDT 2009", "Tue Apr 07 01:10:12 PDT 2009", "Tue Apr 07 09:02:59 PDT 2009"]
+    rows = [f'"{4 * (n % 2)}","{n}","{days[n % 3]} {n}","user","a {("bad", "good")[n % 2]} film with cats"\n' for n in range(40)]
+    assert detect(tmp_path / "a.csv", "".join(rows)).columns == {"text": "column5", "label": "column1"}
+    rows = [
+        f"the cat of {chr(97 + n % 26)}\tdie Katze von {chr(97 + n % 26)}\tCC-BY 2.0 (France) by user #{n}\n" for n in range(40)
+    ]
+    assert detect(tmp_path / "b.tsv", "".join(rows)).columns == {"source": "column1", "target": "column2"}
+
+
+def test_commas_in_every_label_are_mentioned(tmp_path: Path) -> None:
+    rows = [f'"a fine film {n}","film,{("good", "bad")[n % 2]}"\n' for n in range(40)]
+    detected = detect(tmp_path / "a.csv", "text,tags\n" + "".join(rows))
+    assert "data.label_type=multiple 'data.separator=,'" in detected.notes()[-1]
+    assert not detect(tmp_path / "b.csv", "text,tags\n" + "".join(row.replace("film,", "") for row in rows)).notes()[1:]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"a.csv": "sep=;\ntext;label\na good film;yes\n"}, "a.csv:1: the first line gives Excel the delimiter"),
+        ({"a.csv": "text,label\n"}, "with one row"),
+        ({"train_text.txt": "a film\n" * 9, "train_labels.txt": "1\n" * 9, "mapping.txt": "0\tno\n"}, "paste .*train_labels.txt"),
+    ],
+)
+def test_files_that_need_a_change_are_named(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        detect_data([str(tmp_path / name) for name in files])
+
+
 def test_rows_with_an_empty_choice_are_skipped(tmp_path: Path) -> None:
     rows = [{"question": f"{n}?", "choices": ["yes", "no" if n else " "], "answer": "A"} for n in range(8)]
     detected = detect(tmp_path / "a.jsonl", json_lines(rows))

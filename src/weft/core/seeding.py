@@ -34,6 +34,18 @@ def normal(shape: tuple[int, ...], *parts: Key) -> np.ndarray:
 
 
 @contextlib.contextmanager
+def restored_generators() -> Iterator[None]:
+    """A context after which the global generators of torch, NumPy and Python have the state that they had before it."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
+
+
+@contextlib.contextmanager
 def seeded(*parts: Key) -> Iterator[None]:
     """A context with the global generators of torch, NumPy and Python seeded by all parts; their state is restored after it.
 
@@ -44,16 +56,11 @@ def seeded(*parts: Key) -> Iterator[None]:
     True
     """
     seed = key(*parts)
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng():
+    with restored_generators():
         torch.manual_seed(seed)
         np.random.seed(seed % 2**32)
         random.seed(seed)
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
+        yield
 
 
 def _canonical(part: Key) -> str:

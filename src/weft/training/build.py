@@ -13,7 +13,7 @@ from weft.core.contracts import Dataset, Objective, Structure
 from weft.core.fields import Info
 from weft.core.options import OptionError
 from weft.core.registry import CATALOG, base_of, name_of
-from weft.core.seeding import Key, key
+from weft.core.seeding import Key, seeded
 from weft.data.several import merge
 from weft.evaluate import Evaluation
 from weft.learning.network import Network
@@ -132,8 +132,7 @@ def build_network(
         check: Whether to check that the structure has what the objectives need.
         report: Loads pretrained weights that the structure names, and is called with a line about each; None = not loaded.
     """
-    torch.manual_seed(key(seed, plan.index, "weights"))
-    with torch.device(device):
+    with seeded(seed, plan.index, "weights"), torch.device(device):
         model = plan.structure(_located_merge(plan, infos))
         builds = factories(plan.objective)
         objectives = {name: _objective(build, plan, name, infos, model.dim) for name, build in builds.items()}

@@ -85,7 +85,9 @@ class CheckpointPolicy:
         if self.learning.final != "best":
             return None
         if progress.best_step is None:
-            self.remarks.append("final: best: no evaluation had a finite score; the weights are those of the last step")
+            self.remarks.append(
+                "final: best: no evaluation in training had a finite score; the weights are those of the last step"
+            )
             return None
         try:
             return load_checkpoint(self._path_of(progress.best_step)).tensors["model.safetensors"]

@@ -14,6 +14,7 @@ from weft.core import files
 from weft.core.contracts import Corpus, Objective, Tokenizer
 from weft.core.fields import Info
 from weft.core.io import read_json
+from weft.core.seeding import restored_generators
 from weft.data import Feed
 from weft.data.mixing import part_splits
 from weft.evaluate import Evaluation, EvaluationResult
@@ -95,7 +96,7 @@ def train(
     """
     keep_freed_memory()
     share_processors(display.message if display is not None else None)
-    with join_processes() as processes:
+    with join_processes() as processes, restored_generators():
         trainer = Trainer(run, RunFolder(processes.broadcast(str(path))), display, processes, user)
         with _folder_errors(trainer):
             resumes = processes.on_main(lambda: trainer.open_folder(resume, plugins or [], track))

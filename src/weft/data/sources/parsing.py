@@ -17,6 +17,7 @@ from weft.data.sources.json_rows import is_json, json_objects
 COMMENTS, DOCUMENTS = "comment lines", "document marks"
 """Ledger entries of lines between tagged sentences that are not words."""
 _MAX_CELL = 1 << 24
+_SEPARATOR_LINE = re.compile(r"sep=.?", re.IGNORECASE)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -107,7 +108,13 @@ class TableFormat(NamedTuple):
     def rows(self, cursor: Cursor) -> Iterator[tuple[int, list[str], str]]:
         """Yield the rows of the current file, header included: line, cells, problem."""
         delimiter, quoted = self.of_file(cursor.file)
-        return _quoted_rows(cursor, delimiter) if quoted else _split_rows(cursor, delimiter)
+        found = _quoted_rows(cursor, delimiter) if quoted else _split_rows(cursor, delimiter)
+        if (first := next(found, None)) is None:
+            return
+        if first[0] == 1 and _SEPARATOR_LINE.fullmatch(delimiter.join(first[1])):
+            raise ValueError(f"{cursor.file}:1: the first line gives Excel the delimiter and is no row; remove the line")
+        yield first
+        yield from found
 
     def of_file(self, file: str) -> tuple[str, bool]:
         """Return the delimiter of a file, and whether its cells may be quoted."""

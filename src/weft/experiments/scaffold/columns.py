@@ -14,6 +14,7 @@ from weft.data.sources.sentence_pairs import FIRST, SECOND
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _SOUTHEAST_ASIAN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_DIGIT = re.compile(r"\d")
 _MAX_CLASSES = 100
 _LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent", "emotion", "stars", "similarity", "y")
 """Names of label columns in lowercase, the most specific first."""
@@ -84,6 +85,11 @@ class TableColumn:
         """Whether the cells are texts: at least three words on average, or a column with a usual name."""
         return (self.mean_words >= 3 and not self.is_label) or self.key in TEXT
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether nearly every cell has a digit, as dates, addresses and references have: less likely a text than others."""
+        return sum(bool(_DIGIT.search(cell)) for cell in self.cells) > 0.95 * len(self.cells)
+
     @cached_property
     def separator(self) -> str:
         """The separator of a multi-label column, "" for any other column.
@@ -123,7 +129,8 @@ class ColumnRoles:
 def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), label: str | None = None) -> ColumnRoles:
     """Choose text and label columns, except those that are given by name.
 
-    The texts are the two columns with the most words; beside a label the one with the most, unless they look like a pair.
+    The texts are the two columns with the most words; beside a label the one with the most, unless they look like a pair. Columns
+    with digits in nearly every cell come last.
     The label is the column with a usual name (``label``, ``class``, ...), or else the label column with the fewest distinct
     values; a column of real numbers without such a name is used if no other column is a label. The first column of the table
     wins ties.
@@ -131,7 +138,8 @@ def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), labe
     named = {column.name: column for column in columns}
     if missing := [name for name in (*texts, *([label] if label else [])) if name not in named]:
         raise ValueError(f"there is no column {missing[0]!r}; the columns are: {', '.join(named)}")
-    longest = sorted((column for column in columns if column.is_text and column.name != label), key=lambda c: -c.mean_words)
+    candidates = [column for column in columns if column.is_text and column.name != label]
+    longest = sorted(candidates, key=lambda column: (column.is_numbered and column.key not in TEXT, -column.mean_words))
     chosen = [named[name] for name in texts] or [column for column in columns if column in longest[:2]]
     labels = [column for column in columns if column not in chosen and column.distinct > 1]
     labels = [column for column in labels if column.is_continuous or column.is_label]

@@ -109,6 +109,9 @@ def _tagged_lists(splits: dict[str, Paths], table: _Table) -> DetectedData | Non
 
 def _multiple_choice(splits: dict[str, Paths], table: _Table) -> DetectedData | None:
     """Multiple choice, if at least 95% of the rows are valid questions or questions with an empty choice, which are skipped."""
+    first = list(filter(None, _first_row(table)))
+    if len(set(first)) < len(first):
+        return None  # no header, but a row with equal cells
     candidates: tuple[Literal[0, 1] | None, ...] = (None, 1)
     counts: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
     layout = table.layout
@@ -136,7 +139,12 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
     if not texts and "column_names" not in options and all(spec.find(names) for spec in specs):
         reason = f"{table.kind} with questions, contexts and answers (columns: {shown})"
         return DetectedData("question-answering", splits, options, reason)
+    if len(rows) == 1 and table.separation is not None and not texts:
+        raise ValueError(f"{table.file}: {table.kind} with one row ({shown}); a table needs several rows after its header")
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
+    if not texts and label_name is None and (found := _lettered_choices(names, cells)) is not None:
+        reason = f"{table.kind} with a question, choices and the letter of the answer (columns: {shown})"
+        return DetectedData("multiple-choice", splits, options | found, reason)
     roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names], texts, label_name)
     label = roles.label
     if len(roles.texts) == 2 and label is None:
@@ -154,11 +162,28 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
     if len(roles.texts) == 2 and not texts:
         longest = max(roles.texts, key=lambda column: column.mean_words).name
         detected.remarks.append(f"for a single text, name its column: weft new --text {shlex.quote(longest)} ...")
+    if not label.separator and (mark := next((mark for mark in ",;" if all(mark in cell for cell in label.cells)), "")):
+        several = f"data.label_type=multiple 'data.separator={mark}' objective=multi-label"
+        detected.remarks.append(f"each {label.name} has a {mark!r} and is one class; for several classes per row: {several}")
     if detected.label_type != "multiple" and len(label.cells) < len(rows):
         detected.options["on_bad_row"] = skip_rows(len(rows) - len(label.cells), len(rows), f"have no {label.name}")
     if label.is_continuous:
         detected.label_type, detected.options["label_type"] = "number", "number"
     return detected
+
+
+def _lettered_choices(names: Sequence[str], cells: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
+    """The options of multiple choice for a question, three or more choices in a column each, then the letter of the answer."""
+    for at, name in enumerate(names):
+        letters = sorted(set(cells[name]))
+        number = ord(letters[-1]) - ord("A") + 1 if letters and set(letters) <= set("ABCDEFGH") else 0
+        if at <= number or number < 3 or len(letters) < 2:
+            continue
+        choices, question = names[at - number : at], names[at - number - 1]
+        if all(filter(None, cells[question])) and all(len(set(cells[choice])) > 2 for choice in (*choices, question)):
+            listed = ", ".join(map(yaml_string, choices))
+            return {"question": yaml_string(question), "choices": f"[{listed}]", "answer": yaml_string(name)}
+    return None
 
 
 def _missing_role(roles: ColumnRoles, cells: Mapping[str, Sequence[str]]) -> str:

@@ -37,6 +37,8 @@ _LANGUAGE_CODES = (
 _LANGUAGES = frozenset(_LANGUAGE_CODES.split())
 _SIDE_WORDS = frozenset(_SIDES.split()) | _LANGUAGES
 """Words in file names that are the sides of a parallel text."""
+_TEXT_FILES, _LABEL_FILES = ("text", "texts", "sentence", "sentences"), ("label", "labels")
+"""Words in the names of files with the texts and of files with their labels."""
 _CORRELATED = 0.3
 """Correlation of the lengths of corresponding lines, from which two files are taken for parallel text."""
 
@@ -113,6 +115,8 @@ def several_files(splits: dict[str, Paths], encoding: str, wanted: str | None) -
         return None
     keys = {split: _keys(list(files)) for split, files in splits.items()}
     train = list(splits["train"])
+    if wanted is None:
+        _check_label_files(keys["train"])
     words = set(keys["train"].values())
     named_classes = words <= _CLASS_WORDS and len(words) == len(train)
     named_sides = words <= _SIDE_WORDS and len(words) == len(train)
@@ -128,6 +132,16 @@ def several_files(splits: dict[str, Paths], encoding: str, wanted: str | None) -
     if wanted == "parallel-text" or (wanted is None and (named_sides or _looks_parallel(train))):
         return _parallel(splits, keys, encoding, wanted is not None or named_sides)
     return None
+
+
+def _check_label_files(keys: Mapping[str, str]) -> None:
+    """Raise ValueError for texts in one file and their labels in another."""
+    texts, labels = ([file for file, key in keys.items() if key in words] for words in (_TEXT_FILES, _LABEL_FILES))
+    if len(texts) == len(labels) == 1:
+        command = f"paste {shlex.quote(labels[0])} {shlex.quote(texts[0])} > train.tsv"
+        raise ValueError(
+            f"{texts[0]} has texts and {labels[0]} their labels; join the lines of the two files of each split: {command}"
+        )
 
 
 def are_named_apart(files: Sequence[str]) -> bool:
