@@ -18,7 +18,19 @@ from weft.core.contracts import Corpus
 from weft.core.example import Targets
 from weft.core.fields import Special
 from weft.core.registry import option_parameters
-from weft.data import BPE, AutoencodingText, Character, LabeledText, ParallelText, PlainText, SentencePairs, TaggedText, Word
+from weft.data import (
+    BPE,
+    AutoencodingText,
+    Character,
+    LabeledText,
+    MultipleChoice,
+    ParallelText,
+    PlainText,
+    QuestionAnswering,
+    SentencePairs,
+    TaggedText,
+    Word,
+)
 from weft.data.ledger import Ledger
 from weft.data.tag_schemes import entities
 
@@ -455,7 +467,8 @@ def test_sentence_pairs(tmp_path: Path) -> None:
 
 CELL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\ufeff"), min_size=1, max_size=12)
 LABEL = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6)
-WORD = st.text(st.characters(exclude_categories=["Cs", "Z"], exclude_characters="\n\r\t\0\ufeff "), min_size=1, max_size=6)
+WHITE_SPACE = "\n\r\t\0\ufeff \x0b\x0c\x1c\x1d\x1e\x1f\x85"
+WORD = st.text(st.characters(exclude_categories=["Cs", "Z"], exclude_characters=WHITE_SPACE), min_size=1, max_size=6)
 
 
 def read_back(source: Any, *fields: str) -> tuple[list[tuple[str, ...]], dict[str, int]]:
@@ -465,6 +478,17 @@ def read_back(source: Any, *fields: str) -> tuple[list[tuple[str, ...]], dict[st
     cursors = [source.cursor(group, (0, 0, 0), ledger.counts) for group in groups]
     found = [tuple(row.cells[name] for name in fields) for row in source.usable_rows(cursors, ledger)]
     return found, ledger.counts
+
+
+def table_file(path: Path, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table by the suffix of its name."""
+    if path.suffix == ".jsonl":
+        return write(path, "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    if path.suffix == ".tsv":
+        return write(path, "".join("\t".join(row) + "\n" for row in (names, *rows)))
+    stream = io.StringIO()
+    csv.writer(stream, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([names, *rows])
+    return write(path, stream.getvalue())
 
 
 @given(
@@ -545,3 +569,67 @@ def test_every_line_is_read_as_written_or_counted(
     assert kind not in ("lines", "class") or found == expected
     assert counts["rows read"] == len(rows) * (2 if kind == "class" else 1)
     assert counts["empty rows"] == counts["rows read"] - len(expected) and not counts["malformed rows"]
+
+
+@given(rows=st.lists(st.tuples(CELL, CELL, LABEL), min_size=1, max_size=6), kind=st.sampled_from(["tsv", "csv", "jsonl"]))
+@settings(max_examples=200, deadline=None)
+def test_every_pair_is_read_as_written_or_counted(
+    rows: list[tuple[str, str, str]], kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found, counts = read_back(
+        SentencePairs(train=table_file(tmp_path_factory.mktemp("f") / f"a.{kind}", ("first", "second", "label"), rows)),
+        *("first", "second", "label"),
+    )
+    kept = [row for row in rows if all(cell.strip() for cell in row)]
+    assert [tuple(cell.strip() for cell in row) for row in found] == [tuple(cell.strip() for cell in row) for row in kept]
+    assert counts["rows read"] == len(rows)
+    assert counts["empty rows"] + counts["malformed rows"] == len(rows) - len(kept)
+
+
+@given(
+    rows=st.lists(st.tuples(CELL, st.lists(CELL, min_size=2, max_size=4), st.integers(0, 1)), min_size=1, max_size=6),
+)
+@settings(max_examples=200, deadline=None)
+def test_every_question_is_read_with_all_its_choices_or_counted(
+    rows: list[tuple[str, list[str], int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    objects = [{"question": question, "choices": choices, "answer": "AB"[correct]} for question, choices, correct in rows]
+    file = write(tmp_path_factory.mktemp("f") / "a.jsonl", "".join(json.dumps(each) + "\n" for each in objects))
+    found, counts = read_back(MultipleChoice(train=file, on_bad_row="skip"), "question", "choices", "label")
+    kept = [row for row in rows if row[0].strip() and all(choice.strip() for choice in row[1])]
+    assert [
+        (question.strip(), [choice.strip() for choice in choices.split("\t")], label) for question, choices, label in found
+    ] == [(question.strip(), [choice.strip() for choice in choices], "AB"[correct]) for question, choices, correct in kept]
+    assert counts["rows read"] == len(rows) == len(kept) + counts["empty rows"] + counts["malformed rows"]
+
+
+@given(rows=st.lists(st.tuples(CELL, CELL, CELL, CELL), min_size=1, max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_every_question_is_read_with_its_context_or_counted(
+    rows: list[tuple[str, str, str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    paragraphs = []
+    for n, (question, before, answer, after) in enumerate(rows):
+        answers = [{"text": answer, "answer_start": len(before)}]
+        paragraphs.append({"context": before + answer + after, "qas": [{"id": str(n), "question": question, "answers": answers}]})
+    file = write(tmp_path_factory.mktemp("f") / "a.json", json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]}))
+    found, counts = read_back(QuestionAnswering(train=file, on_bad_row="skip"), "question", "context", "answer")
+    assert counts["rows read"] == len(rows) == len(found) + counts["empty rows"] + counts["malformed rows"]
+    kept = [row for row in rows if row[0].strip() and row[2].strip()]
+    assert [(question.strip(), context.strip()) for question, context, _ in found] == [
+        (question.strip(), (before + answer + after).strip()) for question, before, answer, after in kept
+    ]
+
+
+@given(rows=st.lists(CELL, min_size=1, max_size=6), by_class=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_every_text_is_both_sides_of_an_autoencoder_or_counted(
+    rows: list[str], by_class: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("f")
+    files = [write(folder / name, "".join(f"{text}\n" for text in rows)) for name in ("one", "two")]
+    source = AutoencodingText(train=dict(zip("ab", files, strict=True)) if by_class else files, duplicates="keep")
+    found, counts = read_back(source, "source", "target")
+    kept = [text.strip() for text in rows if text.strip()] * 2
+    assert found == [(text, text) for text in kept]
+    assert counts["rows read"] == 2 * len(rows) == len(kept) + counts["empty rows"]
