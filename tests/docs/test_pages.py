@@ -282,6 +282,8 @@ def missing(words: list[str]) -> str | None:
             return f"the Makefile has no target {unknown[0]}" if unknown else None
         case [".", ".venv/bin/activate"]:
             return None
+        case ["hf", "upload", _, folder]:
+            return None if Path(folder).is_dir() else f"there is no folder {folder}"
         case [".venv/bin/pre-commit", "install"]:
             return None if (ROOT / ".pre-commit-config.yaml").is_file() else "there is no .pre-commit-config.yaml"
         case [".venv/bin/python", "-m", "pytest", *rest]:
