@@ -53,6 +53,7 @@ from weft.objectives import NextToken
 from weft.training import artifacts
 from weft.training.callbacks import StageCallbacks
 from weft.training.run import Run
+from weft.training.saving import CheckpointPolicy
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -467,6 +468,26 @@ def test_a_non_finite_loss_in_one_process_is_handled_by_all(policy, tmp_path):
 def test_early_stopping_stops_all_processes(tmp_path):
     results = run_processes(2, run_loop, tmp_path, every=1, patience=2)
     assert [one["progress"]["step"] for one in results] == [6, 6]
+
+
+def train_to_the_best(folder: Path) -> list[str]:
+    """Train a run whose last evaluation is the best, while the first process is slow to save."""
+    save = CheckpointPolicy.save
+
+    def save_late(self: CheckpointPolicy, *given: Any, **named: Any) -> Path:
+        time.sleep(0.5)
+        return save(self, *given, **named)
+
+    CheckpointPolicy.save, artifacts.draw_curve = save_late, lambda *args: None
+    evaluate = partial(Evaluation, every=4, search=partial(GreedySearch, max_length=12))
+    learning = {"steps": 4, "save_every": 4, "keep": 1, "final": "best"}
+    trained = dates(learning, evaluate=evaluate).train(folder / "run", quiet=True)
+    return [f"{name} {weight.sum().item()!r}" for name, weight in trained.model.named_parameters()]
+
+
+def test_the_best_weights_are_those_of_the_first_process(tmp_path):
+    first, second = run_processes(2, train_to_the_best, tmp_path)
+    assert first == second
 
 
 def test_objectives_whose_examples_interact_are_refused(tmp_path):

@@ -169,7 +169,9 @@ def test_final_best_without_a_finite_score_is_remarked(tmp_path):
     policy = make_policy(tmp_path, final="best")
     save(policy, 10)
     assert policy.chosen_weights(Progress(step=10)) is None
-    assert policy.remarks == ["final: best: no evaluation in training had a finite score; the weights are those of the last step"]
+    assert policy.remarks == [
+        "final: best: no evaluation in training, or none with a finite score; the weights are the last ones"
+    ]
 
 
 def test_average_is_the_mean_of_the_planned_checkpoints_without_those_of_interruptions(tmp_path):

@@ -86,7 +86,7 @@ class CheckpointPolicy:
             return None
         if progress.best_step is None:
             self.remarks.append(
-                "final: best: no evaluation in training had a finite score; the weights are those of the last step"
+                "final: best: no evaluation in training, or none with a finite score; the weights are the last ones"
             )
             return None
         try:

@@ -289,8 +289,13 @@ class Trainer:
             self.progress[plan.name] = self.loop.progress
         if self.processes.is_main and self.loop.progress.stopped:
             self.stages[-1].report_early_stop(self.loop.progress, self.learning.patience)
-        weights = policy.chosen_weights(self.loop.progress)
-        if weights is None:
+        weights: dict[str, Tensor] = {}
+
+        def choose() -> bool:
+            weights.update(policy.chosen_weights(self.loop.progress) or {})
+            return bool(weights)
+
+        if not self.processes.on_main(choose):  # which alone knows that the last checkpoint is complete
             weights = {name: tensor.detach().cpu().clone() for name, tensor in self.loop.final_weights().items()}
         weights = self.processes.broadcast_tensors(weights)
         if self.processes.is_main:
