@@ -51,17 +51,22 @@ class Mask:
         return Locality()
 
     def __and__(self, other: Mask) -> Mask:
+        if isinstance(self, Full) or type(self) is Causal and isinstance(other, Causal):
+            return other
+        if isinstance(other, Full) or isinstance(self, Causal) and type(other) is Causal:
+            return self
         return Both(self, other)
 
     def __or__(self, other: Mask) -> Mask:
-        return Either(self, other)
+        return next((mask for mask in (self, other) if isinstance(mask, Full)), Either(self, other))
 
 
 def check_mask(module: Any, mask: Mask) -> None:
     """Raise ValueError for a mask that is not among the ``supported_masks`` of a module, which would ignore it."""
     if not isinstance(mask, module.supported_masks):
         known = ", ".join(m.__name__ for m in module.supported_masks)
-        raise ValueError(f"{type(module).__name__} does not support the mask {type(mask).__name__}; supported: {known}")
+        hint = "; set mask: causal in the layer" if isinstance(mask, Full) and Causal in module.supported_masks else ""
+        raise ValueError(f"{type(module).__name__} does not support the mask {type(mask).__name__}; supported: {known}{hint}")
 
 
 @block("full")
