@@ -51,9 +51,9 @@ class Mask:
         return Locality()
 
     def __and__(self, other: Mask) -> Mask:
-        if isinstance(self, Full) or type(self) is Causal and isinstance(other, Causal):
+        if isinstance(self, Full) or (type(self) is Causal and isinstance(other, Causal)):
             return other
-        if isinstance(other, Full) or isinstance(self, Causal) and type(other) is Causal:
+        if isinstance(other, Full) or (isinstance(self, Causal) and type(other) is Causal):
             return self
         return Both(self, other)
 
@@ -65,8 +65,7 @@ def check_mask(module: Any, mask: Mask) -> None:
     """Raise ValueError for a mask that is not among the ``supported_masks`` of a module, which would ignore it."""
     if not isinstance(mask, module.supported_masks):
         known = ", ".join(m.__name__ for m in module.supported_masks)
-        hint = "; set mask: causal in the layer" if isinstance(mask, Full) and Causal in module.supported_masks else ""
-        raise ValueError(f"{type(module).__name__} does not support the mask {type(mask).__name__}; supported: {known}{hint}")
+        raise ValueError(f"{type(module).__name__} does not support the mask {type(mask).__name__}; supported: {known}")
 
 
 @block("full")
