@@ -217,7 +217,10 @@ MISTAKES = {
         ["generate", "{home}/run", "--beams", "2", "--temperature", "0.5"],
         "--beams cannot be combined with sampling",
     ),
-    "generate: no input": (["generate", "{home}/run", "missing.txt"], "cannot read missing.txt: No such file"),
+    "generate: no input": (
+        ["generate", "{home}/run", "missing.txt"],
+        "cannot read missing.txt: No such file or directory; a text itself is passed by standard input",
+    ),
     "generate: folder input": (["generate", "{home}/run", "{home}/other"], "other: Is a directory"),
     "predict: no classes": (
         ["predict", "{home}/run"],

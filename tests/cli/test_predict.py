@@ -99,6 +99,25 @@ def test_a_table_is_read_by_its_columns_without_header_quotes_and_labels(home: P
     assert answer.out.splitlines() == films.predict(texts)
 
 
+@pytest.mark.parametrize(
+    ("trained", "own"), [("cp1252", "cp1252"), *((a, b) for a in ("cp1252", "utf-16", "utf-8") for b in ("utf-16", "utf-8"))]
+)
+def test_a_table_keeps_its_encoding_and_is_read_again(trained: str, own: str, home: Path, tmp_path: Path) -> None:
+    """Whatever the run was trained on: UTF-8 and byte-order marks are recognized; other files are in the encoding of the data."""
+    table, out = tmp_path / "films.csv", tmp_path / "out.csv"
+    rows = [["text", "label"], *([f"{'good' if n % 2 else 'bad'} café {n}", "yes" if n % 2 else "no"] for n in range(9))]
+    with table.open("w", newline="", encoding=own) as file:
+        csv.writer(file).writerows(rows)
+    options = f"data.encoding={trained}"
+    answer = weft("predict", home / "films", table, "--out", out, options)
+    assert answer.code == 0, answer.err
+    with out.open(newline="", encoding=own) as file:
+        found = list(csv.reader(file))
+    assert [row[:2] for row in found] == rows and found[0][2] == "prediction"
+    results = [weft("evaluate", home / "films", each, "--json", options) for each in (table, out)]
+    assert results[0].code == 0 and results[0].out == results[1].out
+
+
 def test_every_format_of_the_data_is_read_as_in_training(home: Path, tmp_path: Path) -> None:
     """The gold labels of the file that a run was trained on do not change its predictions."""
     (tmp_path / "names.conll").write_text("\n".join(line.split(" ")[0] for line in CONLL.split("\n")))

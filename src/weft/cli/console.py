@@ -47,7 +47,8 @@ def read_lines(file: Path | None) -> Iterator[str]:
                 except UnicodeDecodeError as error:
                     raise ValueError(f"{name}:{number}: not valid UTF-8: {error.reason} (byte {error.start})") from None
     except OSError as error:
-        raise ValueError(f"cannot read {name}: {error.strerror}") from None
+        hint = "" if file is None or file.exists() else "; a text itself is passed by standard input: echo 'a text' | weft ..."
+        raise ValueError(f"cannot read {name}: {error.strerror}{hint}") from None
 
 
 def batch_size() -> int:

@@ -11,6 +11,7 @@ from weft.core.contracts import Corpus, Dataset
 from weft.core.registry import base_of, name_of, option_parameters, option_values
 from weft.data.ledger import LEFT_OUT
 from weft.data.requests import ReadsInputs, has_data_format
+from weft.data.sources.detect_encoding import detect_encoding
 from weft.data.sources.sentence_pairs import SentencePairs
 from weft.data.sources.text_source import MissingSplitError
 from weft.data.text_files import class_and_file
@@ -51,7 +52,8 @@ def input_source(trained: TrainedRun, file: str | Path, forced: bool = False) ->
         file: The file.
         forced: Whether the file is in the format of the data whatever it looks like.
     """
-    source = data_factory(trained)()
+    factory = data_factory(trained)
+    source = functools.partial(factory, **_own_encoding(factory, [file]))()
     if not isinstance(source, ReadsInputs):
         if forced:
             raise ValueError(f"{name_of(type(source))} reads no files; give one text per line")
@@ -107,7 +109,7 @@ def _with_test(data: Any, files: Sequence[str | Path]) -> Any:
     """Return the factory of a source with other test files; of a source that wraps another, the other one gets them."""
     known = option_parameters(base_of(data))
     if "test" in known:
-        return functools.partial(data, test=_as_option(files, data))
+        return functools.partial(data, test=_as_option(files, data), **_own_encoding(data, files))
     inner = option_values(data).get("of")
     if isinstance(inner, Mapping):
         raise ValueError(
@@ -116,6 +118,19 @@ def _with_test(data: Any, files: Sequence[str | Path]) -> Any:
     if base_of(inner) is None:
         raise ValueError(f"{name_of(data)} reads no files, so it cannot be evaluated on {files[0]}")
     return functools.partial(data, of=_with_test(inner, files))
+
+
+def _own_encoding(data: Any, files: Sequence[str | Path]) -> dict[str, str]:
+    """The option ``encoding`` for files in another one than the run's data: in UTF-8, or with a byte-order mark of UTF-16."""
+    if "encoding" not in option_parameters(base_of(data)):
+        return {}
+    named = (class_and_file(str(file)) for file in files)
+    paths = [Path(found[1] if found else file) for file, found in zip(files, named, strict=True)]
+    try:
+        own = {detect_encoding(str(path)) for path in paths if path.is_file()} - {"ascii"}
+    except ValueError:  # no text: the source gives the reason
+        return {}
+    return {"encoding": own.pop()} if len(own) == 1 and next(iter(own)).startswith("utf-") else {}
 
 
 def _counts(corpus: Corpus, split: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -63,7 +64,7 @@ def check_output(out: Path, file: Path | None, suffixes: Sequence[str]) -> None:
 
 
 class PredictionFile:
-    """Writes the rows of an input with their predictions, in the order and format of the input.
+    """Writes the rows of an input with their predictions, in the order, format and encoding of the input.
 
     The lines of a table are copied and columns are appended: ``prediction``, and the probability of each class
     (``probability_CLASS``; in JSON Lines one object ``probabilities``; for multiple choice ``probability``, that of the
@@ -114,9 +115,18 @@ class PredictionFile:
         else:
             spans = _spans(self._lines(), rows)
             texts = {"table": self._delimited, "jsonl": self._objects, "columns": self._columns}[self.layout](spans)
+        copied = self.source is not None and self.layout in ("table", "columns")
+        encoding: str = getattr(self.source, "encoding", "utf-8") if copied else "utf-8"
+        encoder = codecs.getincrementalencoder(encoding)("surrogatepass" if encoding == "utf-8" else "strict")
         with replacing(out) as write:
             for text in texts:
-                write(text.encode("utf-8", "surrogatepass"))
+                try:
+                    write(encoder.encode(text))
+                except UnicodeEncodeError as error:
+                    raise ValueError(
+                        f"--out {out}: the prediction {text[error.start]!r} cannot be written in {encoding}, the encoding of "
+                        f"{self.file}; convert the input to UTF-8"
+                    ) from None
 
     # ------------------------------------------------------------------------------------------------- tables with columns
 
