@@ -160,16 +160,26 @@ def cell(own: list[Arm], metric: str) -> str:
 
 
 def tables() -> dict[str, list[str]]:
-    tasks = ["| task | metric | one model for all tasks | a model for the task |", "|---|---|---|---|"]
+    tasks = ["| task | metric | most frequent answer | one model for all tasks | a model for the task |", "|---|---|---|---|---|"]
+    constant = {"sentiment": f"{usual_answer('sst2/train.tsv', 'sst2.tsv', -1):.1f}"}
+    constant["paraphrase"] = f"{usual_answer('mrpc-train.tsv', 'mrpc-valid.tsv', 0):.1f}"
     for task, metric in TASKS.items():
         own = [cell([arm(trained, seed) for seed in SEEDS], f"{task}.{metric}") for trained in ("all", task)]
-        tasks.append(f"| {task} | {metric.replace('_', ' ')} | {own[0]} | {own[1]} |")
+        tasks.append(f"| {task} | {metric.replace('_', ' ')} | {constant.get(task, '')} | {own[0]} | {own[1]} |")
     transfer = ["| training | English captions | German captions |", "|---|---|---|"]
     for kind in KINDS:
         own = [cell([transfer_arm(kind, seed) for seed in SEEDS], f"{name}.accuracy") for name in ("english", "german")]
         transfer.append(f"| {kind} | {own[0]} | {own[1]} |")
     share = majority()
     return {"multitask": tasks, "transfer": [*transfer, f"| most frequent class | {share:.1f} | {share:.1f} |"]}
+
+
+def usual_answer(train: str, valid: str, column: int) -> float:
+    """Accuracy of the most frequent answer of training on the validation examples of a task, in %."""
+    files = [HOME / name if (HOME / name).is_file() else find_file(name) for name in (train, valid)]
+    answers = [[line.split("\t")[column] for line in file.read_text(encoding="utf-8-sig").splitlines()[1:]] for file in files]
+    first = max(set(answers[0]), key=answers[0].count)
+    return 100 * answers[1].count(first) / len(answers[1])
 
 
 def majority() -> float:
