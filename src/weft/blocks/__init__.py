@@ -10,8 +10,14 @@ from weft.blocks.attention.rotary_scaling import LinearScaling, Llama3Scaling, N
 from weft.blocks.attention.score import AdditiveScore, CosineScore, DotScore, GeneralScore, LocationScore, ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.bag_of_words import BagOfWords
+from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.cnn import CNN
+from weft.blocks.conv.convolution import Convolution, Convolution2d
 from weft.blocks.conv.gated_convolution import GatedConvolution
+from weft.blocks.conv.group_norm import GroupNorm
+from weft.blocks.conv.pooling import AdaptiveAveragePool2d, AveragePool2d, MaxPool2d
+from weft.blocks.conv.residual import BasicUnit, BottleneckUnit, PlainUnit, PreActivationUnit
+from weft.blocks.conv.squeeze_excitation import SqueezeExcitation
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
 from weft.blocks.embedding.char_ngrams import CharNgrams
@@ -47,17 +53,24 @@ __all__ = [
     "LSTM",
     "MLP",
     "ALiBi",
+    "AdaptiveAveragePool2d",
     "AdditiveScore",
     "AlignmentAttention",
     "AttentionGRU",
     "AttentionLSTM",
+    "AveragePool2d",
     "BagOfWords",
+    "BasicUnit",
     "BatchNorm",
+    "BatchNorm2d",
+    "BottleneckUnit",
     "CharCNN",
     "CharNgrams",
     "ClassifierHead",
     "ConcatDiscriminator",
     "ConcatPooler",
+    "Convolution",
+    "Convolution2d",
     "CosineScore",
     "Dense",
     "DotScore",
@@ -68,6 +81,7 @@ __all__ = [
     "GatedConvolution",
     "GatedFeedForward",
     "GeneralScore",
+    "GroupNorm",
     "Identity",
     "InterpolatedPositionEmbedder",
     "LSTMDecoder",
@@ -83,15 +97,18 @@ __all__ = [
     "LinearScaling",
     "Llama3Scaling",
     "LocationScore",
+    "MaxPool2d",
     "MaxPooler",
     "MeanPooler",
     "MultiHeadAttention",
     "NTKScaling",
     "OrdinalHead",
     "PatchEmbedder",
+    "PlainUnit",
     "PositionConcatPooler",
     "PositionwiseFeedForward",
     "PostNorm",
+    "PreActivationUnit",
     "PreNorm",
     "ProjectionDiscriminator",
     "RMSNorm",
@@ -105,6 +122,7 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "SinusoidalPositionEmbedder",
+    "SqueezeExcitation",
     "StateSpace",
     "SumEmbedder",
     "SumLast",

@@ -1,6 +1,7 @@
 """Task models and published architectures. Importing this package registers them in the catalog."""
 
 from weft.models.classifier import Classifier
+from weft.models.image_classifier import ImageClassifier
 from weft.models.image_encoder import ImageEncoder
 from weft.models.language_model import LanguageModel
 from weft.models.multiple_choice import MultipleChoiceModel
@@ -16,6 +17,18 @@ from weft.models.zoo.bert import bert
 from weft.models.zoo.distilbert import distilbert
 from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
+from weft.models.zoo.images.resnet import (
+    ResNet,
+    resnet18,
+    resnet20,
+    resnet32,
+    resnet34,
+    resnet50,
+    resnet56,
+    resnet101,
+    resnet152,
+)
+from weft.models.zoo.images.vit import VisionTransformer
 from weft.models.zoo.llama import llama, llama2, llama3, mistral, qwen2, smollm2
 from weft.models.zoo.mpnet import mpnet
 from weft.models.zoo.roberta import roberta
@@ -26,15 +39,18 @@ from weft.models.zoo.xlm_roberta import xlm_roberta
 
 __all__ = [
     "Classifier",
+    "ImageClassifier",
     "ImageEncoder",
     "LanguageModel",
     "MultipleChoiceModel",
+    "ResNet",
     "Seq2Seq",
     "Seq2SeqClassifier",
     "SpanExtractor",
     "Tagger",
     "TextEncoder",
     "TextVAE",
+    "VisionTransformer",
     "albert",
     "bart",
     "bert",
@@ -51,6 +67,14 @@ __all__ = [
     "mpnet",
     "mt5",
     "qwen2",
+    "resnet18",
+    "resnet20",
+    "resnet32",
+    "resnet34",
+    "resnet50",
+    "resnet56",
+    "resnet101",
+    "resnet152",
     "roberta",
     "smollm2",
     "t5",
