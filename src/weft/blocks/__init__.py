@@ -1,6 +1,6 @@
 """Building blocks of networks: embedders, encoders, decoders, heads and their parts. Importing this package registers them."""
 
-from weft.blocks.activation import GELU, ELUPlusOne, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
+from weft.blocks.activation import GELU, ELUPlusOne, GELUTanh, Identity, LeakyReLU, ReLU, ReLU6, Sigmoid, SiLU, Tanh
 from weft.blocks.attention.alignment import AlignmentAttention
 from weft.blocks.attention.attend import attend, record_attention
 from weft.blocks.attention.linear import LinearAttention
@@ -13,10 +13,14 @@ from weft.blocks.bag_of_words import BagOfWords
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.cnn import CNN
 from weft.blocks.conv.convolution import Convolution, Convolution2d
+from weft.blocks.conv.dense_block import DenseBlock, Transition
+from weft.blocks.conv.feature_pyramid import FeaturePyramid
 from weft.blocks.conv.gated_convolution import GatedConvolution
 from weft.blocks.conv.group_norm import GroupNorm
+from weft.blocks.conv.inception import Inception
 from weft.blocks.conv.pooling import AdaptiveAveragePool2d, AveragePool2d, MaxPool2d
 from weft.blocks.conv.residual import BasicUnit, BottleneckUnit, PlainUnit, PreActivationUnit
+from weft.blocks.conv.separable import DepthwiseSeparable, InvertedResidual
 from weft.blocks.conv.squeeze_excitation import SqueezeExcitation
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
@@ -73,8 +77,11 @@ __all__ = [
     "Convolution2d",
     "CosineScore",
     "Dense",
+    "DenseBlock",
+    "DepthwiseSeparable",
     "DotScore",
     "ELUPlusOne",
+    "FeaturePyramid",
     "FirstPooler",
     "GELUTanh",
     "GRUDecoder",
@@ -83,7 +90,9 @@ __all__ = [
     "GeneralScore",
     "GroupNorm",
     "Identity",
+    "Inception",
     "InterpolatedPositionEmbedder",
+    "InvertedResidual",
     "LSTMDecoder",
     "LastPooler",
     "LatentEmbedding",
@@ -113,6 +122,7 @@ __all__ = [
     "ProjectionDiscriminator",
     "RMSNorm",
     "ReLU",
+    "ReLU6",
     "RelativePositionBias",
     "RotaryPosition",
     "ScalarMix",
@@ -133,6 +143,7 @@ __all__ = [
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",
+    "Transition",
     "UnitNorm",
     "UntiedHead",
     "YaRNScaling",

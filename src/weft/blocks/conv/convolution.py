@@ -116,3 +116,24 @@ class Convolution(ConvUnit):
             total = total_padding(x_BCHW.shape[2 + dim], own.kernel_size[dim], own.stride[dim], own.dilation[dim])
             zeros += [total // 2, total - total // 2]
         return zeros
+
+
+class NormFirst(nn.Module):
+    """Normalization and activation, then a convolution without bias: the order of pre-activation units and DenseNets."""
+
+    def __init__(
+        self,
+        channels: int,
+        out: int,
+        stride: int = 1,
+        kernel_size: int = 3,
+        *,
+        norm: Build[FeatureNorm],
+        activation: Build[Activation],
+    ):
+        super().__init__()
+        self.norm, self.activation = norm(channels), activation()
+        self.convolution = Convolution2d(channels, out, kernel_size, stride, kernel_size // 2, bias=False)
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        return self.convolution(self.activation(self.norm(x_BCHW)))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from weft.blocks.activation import ReLU
 from weft.blocks.conv.batch_norm import BatchNorm2d
-from weft.blocks.conv.convolution import Convolution, Convolution2d
+from weft.blocks.conv.convolution import Convolution, Convolution2d, NormFirst
 from weft.core.contracts import Activation, ConvUnit, FeatureLayer, FeatureNorm
 from weft.core.options import Count
 from weft.core.registry import Build, block
@@ -178,18 +178,6 @@ class BottleneckUnit(ResidualUnit):
         super().__init__(channels, out, stride, convolutions, norm, activation, gate)
 
 
-class NormFirst(nn.Module):
-    """Normalization and activation, then a 3 x 3 convolution."""
-
-    def __init__(self, channels: int, out: int, stride: int, norm: Build[FeatureNorm], activation: Build[Activation]):
-        super().__init__()
-        self.norm, self.activation = norm(channels), activation()
-        self.convolution = Convolution2d(channels, out, 3, stride, 1, bias=False)
-
-    def forward(self, x_BCHW: Tensor) -> Tensor:
-        return self.convolution(self.activation(self.norm(x_BCHW)))
-
-
 @block("pre-activation")
 class PreActivationUnit(ConvUnit):
     """Pre-activation residual unit: normalization and activation precede each convolution; nothing follows the sum.
@@ -220,8 +208,8 @@ class PreActivationUnit(ConvUnit):
         activation: Build[Activation] = ReLU,
     ):
         super().__init__(channels, out, stride)
-        self.first = NormFirst(channels, out, stride, norm, activation)
-        self.second = NormFirst(out, out, 1, norm, activation)
+        self.first = NormFirst(channels, out, stride, norm=norm, activation=activation)
+        self.second = NormFirst(out, out, 1, norm=norm, activation=activation)
         same = stride == 1 and channels == out
         self.shortcut = None if same else Convolution2d(channels, out, 1, stride, bias=False)
 
