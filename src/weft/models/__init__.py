@@ -17,6 +17,19 @@ from weft.models.zoo.bert import bert
 from weft.models.zoo.distilbert import distilbert
 from weft.models.zoo.electra import electra
 from weft.models.zoo.gpt import gpt, gpt2, gpt3
+from weft.models.zoo.images.alexnet import AlexNet
+from weft.models.zoo.images.densenet import DenseNet, densenet121, densenet161, densenet169, densenet201
+from weft.models.zoo.images.googlenet import GoogLeNet
+from weft.models.zoo.images.inception_v3 import InceptionV3
+from weft.models.zoo.images.mobile import (
+    EfficientNetLite,
+    MobileNetV2,
+    efficientnet_lite0,
+    efficientnet_lite1,
+    efficientnet_lite2,
+    efficientnet_lite3,
+    efficientnet_lite4,
+)
 from weft.models.zoo.images.resnet import (
     ResNet,
     resnet18,
@@ -28,6 +41,7 @@ from weft.models.zoo.images.resnet import (
     resnet101,
     resnet152,
 )
+from weft.models.zoo.images.vgg import VGG, vgg11, vgg11_bn, vgg13, vgg13_bn, vgg16, vgg16_bn, vgg19, vgg19_bn
 from weft.models.zoo.images.vit import VisionTransformer
 from weft.models.zoo.llama import llama, llama2, llama3, mistral, qwen2, smollm2
 from weft.models.zoo.mpnet import mpnet
@@ -38,10 +52,17 @@ from weft.models.zoo.vit import vit
 from weft.models.zoo.xlm_roberta import xlm_roberta
 
 __all__ = [
+    "VGG",
+    "AlexNet",
     "Classifier",
+    "DenseNet",
+    "EfficientNetLite",
+    "GoogLeNet",
     "ImageClassifier",
     "ImageEncoder",
+    "InceptionV3",
     "LanguageModel",
+    "MobileNetV2",
     "MultipleChoiceModel",
     "ResNet",
     "Seq2Seq",
@@ -55,7 +76,16 @@ __all__ = [
     "bart",
     "bert",
     "byt5",
+    "densenet121",
+    "densenet161",
+    "densenet169",
+    "densenet201",
     "distilbert",
+    "efficientnet_lite0",
+    "efficientnet_lite1",
+    "efficientnet_lite2",
+    "efficientnet_lite3",
+    "efficientnet_lite4",
     "electra",
     "gpt",
     "gpt2",
@@ -81,6 +111,14 @@ __all__ = [
     "t5_v1_1",
     "transformer_base",
     "transformer_big",
+    "vgg11",
+    "vgg11_bn",
+    "vgg13",
+    "vgg13_bn",
+    "vgg16",
+    "vgg16_bn",
+    "vgg19",
+    "vgg19_bn",
     "vit",
     "xlm_roberta",
 ]

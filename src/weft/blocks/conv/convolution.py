@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.core.contracts import Activation, ConvUnit, FeatureNorm
-from weft.core.options import Count, KernelSize
+from weft.core.options import Count, KernelSize, Natural
 from weft.core.registry import Build, block
 
-Padding = Literal["symmetric", "tensorflow", "none"]
+Padding = Literal["symmetric", "tensorflow"] | Natural
 """Where zeros are added; see ``Convolution``."""
 
 
@@ -39,6 +39,13 @@ def total_padding(size: int, kernel_size: int, stride: int, dilation: int = 1) -
     return max(0, (-(-size // stride) - 1) * stride + (kernel_size - 1) * dilation + 1 - size)
 
 
+def _zeros_each_side(padding: Padding, kernel_size: int, dilation: int) -> int:
+    """Zeros that the convolution itself adds."""
+    if padding == "symmetric":
+        return (kernel_size - 1) * dilation // 2
+    return 0 if padding == "tensorflow" else padding
+
+
 @block("convolution")
 class Convolution(ConvUnit):
     """2-D convolution with normalization and activation.
@@ -56,7 +63,7 @@ class Convolution(ConvUnit):
         groups: Number of groups, which divides both numbers of channels; depthwise = one per channel.
         dilation: Distance of neighboring kernel positions.
         padding: symmetric = floor((k - 1) d / 2) zeros on every side; tensorflow = as many zeros as ceil(size / stride) outputs
-            need, the odd one at the bottom and right, as in networks that TensorFlow trained; none.
+            need, the odd one at the bottom and right, as in networks that TensorFlow trained; a number = on every side.
         bias: Whether to add the bias b; None = only without norm, which has a shift of its own.
         norm: Normalization; None = none.
         activation: Activation f; None = none.
@@ -87,14 +94,14 @@ class Convolution(ConvUnit):
         if channels % number or out % number:
             raise ValueError(f"groups is {groups}, but it must divide the numbers of channels, {channels} and {out}")
         kernel = (kernel_size, width or kernel_size)
-        both = [0 if padding != "symmetric" else (k - 1) * dilation // 2 for k in kernel]
+        zeros = [_zeros_each_side(padding, k, dilation) for k in kernel]
         self.tensorflow = padding == "tensorflow"
         self.convolution = Convolution2d(
             channels,
             out,
             kernel,
             stride,
-            (both[0], both[1]),
+            (zeros[0], zeros[1]),
             dilation,
             number,
             bias=norm is None if bias is None else bias,

@@ -1,0 +1,98 @@
+"""DenseNet: dense blocks with transitions between them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torch import Tensor, nn
+
+from weft.blocks import BatchNorm2d, Convolution, DenseBlock, MaxPool2d, ReLU, Transition
+from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm
+from weft.core.fields import ImageField
+from weft.core.options import Dim, Dropout, Layers
+from weft.core.registry import Build, block
+from weft.models.zoo.images.sizes import Sizes, sized
+
+
+@block("densenet")
+class DenseNet(Backbone):
+    """DenseNet: a stem, then dense blocks; a transition halves resolution and channels between them.
+
+    x_0 = pool(stem(image)),  y_s = block_s(x_s-1),  x_s = transition(y_s)
+
+    The feature maps are the y_s, the last one with normalization and ReLU.
+
+    Huang et al. 2017 (DenseNet-BC), https://arxiv.org/abs/1608.06993
+
+    Args:
+        layers: Number of layers in each dense block.
+        growth: Channels that each layer adds.
+        stem_dim: Channels of the stem.
+        pool: Pooling after the stem; None = none.
+        transition: Transition between two blocks.
+        dropout: Dropout probability of what each layer adds.
+        norm: Normalization in the stem, the blocks and after the last block.
+
+    Example:
+        >>> import torch
+        >>> network = DenseNet(ImageField("image", 3, 32, 32), layers=[2, 2], growth=4, stem_dim=8)
+        >>> [tuple(maps.shape[1:]) for maps in network(torch.ones(2, 3, 32, 32))]
+        [(16, 8, 8), (16, 4, 4)]
+    """
+
+    def __init__(
+        self,
+        field: ImageField,
+        *,
+        layers: list[Layers] = [6, 12, 24, 16],
+        growth: Dim = 32,
+        stem_dim: Dim = 64,
+        pool: Build[FeatureLayer] | None = partial(MaxPool2d, kernel_size=3, stride=2, padding=1),
+        transition: Build[FeatureLayer] = Transition,
+        dropout: Dropout = 0.0,
+        norm: Build[FeatureNorm] = BatchNorm2d,
+    ):
+        super().__init__(field)
+        if not layers:
+            raise ValueError("layers is empty, but needs the number of layers of at least one dense block")
+        self.require_side(2 ** (len(layers) + (pool is not None)))
+        self.stem = Convolution(field.channels, stem_dim, 2, kernel_size=7, norm=norm)
+        self.pool = None if pool is None else pool(stem_dim)
+        self.blocks, self.transitions, before = nn.ModuleList(), nn.ModuleList(), stem_dim
+        channels: list[int] = []
+        for number, count in enumerate(layers):
+            if number:
+                self.transitions.append(changed := transition(before))
+                before = changed.out
+            self.blocks.append(dense := DenseBlock(before, layers=count, growth=growth, dropout=dropout, norm=norm))
+            before = dense.out
+            channels.append(before)
+        self.norm = nn.Sequential(norm(before), ReLU())
+        first = 2 * (1 if self.pool is None else getattr(self.pool, "stride", 1))
+        self.set_stages(channels, [first * 2**i for i in range(len(layers))])
+
+    def feature_maps(self, x_BCHW: Tensor) -> list[Tensor]:
+        x_BCHW = self.stem(x_BCHW)
+        x_BCHW = x_BCHW if self.pool is None else self.pool(x_BCHW)
+        maps = [self.blocks[0](x_BCHW)]
+        for dense, transition in zip(self.blocks[1:], self.transitions, strict=True):
+            maps.append(dense(transition(maps[-1])))
+        return [*maps[:-1], self.norm(maps[-1])]
+
+
+SIZES: Sizes = {
+    "densenet121": {"layers": [6, 12, 24, 16]},
+    "densenet161": {"layers": [6, 12, 36, 24], "growth": 48, "stem_dim": 96},
+    "densenet169": {"layers": [6, 12, 32, 32]},
+    "densenet201": {"layers": [6, 12, 48, 32]},
+}
+"""Huang et al. 2017, table 1; DenseNet-161 with growth 48."""
+
+densenet121 = sized("densenet121", DenseNet, SIZES)
+"""DenseNet-121."""
+densenet161 = sized("densenet161", DenseNet, SIZES)
+"""DenseNet-161."""
+densenet169 = sized("densenet169", DenseNet, SIZES)
+"""DenseNet-169."""
+densenet201 = sized("densenet201", DenseNet, SIZES)
+"""DenseNet-201."""
