@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft.blocks import ClassifierHead, PatchEmbedder, SharedTokenEmbedder, Transformer
+from weft.blocks import ClassifierHead, PatchEmbedder, ResNet, SharedTokenEmbedder, Transformer
 from weft.core import contracts as slots
 from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
@@ -53,7 +53,7 @@ from weft.core.registry import (
     slot_of,
 )
 from weft.core.seq import Memory, Seq
-from weft.models import ResNet, TextEncoder
+from weft.models import TextEncoder
 from weft.systems.latent_text.cara import ClassifiesTexts, DiscriminatesLatents
 from weft.systems.latent_text.optimus.latent_gan import GeneratesLatents
 
@@ -128,7 +128,7 @@ TINY_BACKBONES: Mapping[str, Mapping[str, Any]] = {
     "densenet": {"layers": [2, 1], "growth": 4, "stem_dim": 8},
     "efficientnet-lite": {"width": 0.25, "depth": 0.5},
     "feature-pyramid": {"encoder": functools.partial(ResNet, layers=[1, 1], dims=[8, 12], stem_dim=8), "dim": 8},
-    "googlenet": {"width": 0.0625},
+    "googlenet": {"width": 0.125},
     "inception-v3": {"width": 0.0625},
     "mobilenet-v2": {"width": 0.25},
     "resnet": {"layers": [1, 2], "dims": [8, 16], "stem_dim": 8},

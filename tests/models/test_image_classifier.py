@@ -11,11 +11,11 @@ import torch
 from PIL import Image
 
 import weft
-from weft.blocks import MeanPooler, PatchEmbedder, Transformer
+from weft.blocks import MeanPooler, PatchEmbedder, ResNet, Transformer
 from weft.core.fields import ImageField, Info, LabelField, TextField
 from weft.data import LabeledImages
 from weft.learning import Adam, Gradient, Phase
-from weft.models import ImageClassifier, ResNet, VisionTransformer, resnet20
+from weft.models import ImageClassifier, VisionTransformer, resnet20
 from weft.objectives import Classification
 from weft.training.recipes import read_run_text
 

@@ -20,6 +20,7 @@ from weft.blocks.conv.group_norm import GroupNorm
 from weft.blocks.conv.inception import Inception
 from weft.blocks.conv.pooling import AdaptiveAveragePool2d, AveragePool2d, MaxPool2d
 from weft.blocks.conv.residual import BasicUnit, BottleneckUnit, PlainUnit, PreActivationUnit
+from weft.blocks.conv.resnet import ResNet
 from weft.blocks.conv.separable import DepthwiseSeparable, InvertedResidual
 from weft.blocks.conv.squeeze_excitation import SqueezeExcitation
 from weft.blocks.dense import Dense
@@ -124,6 +125,7 @@ __all__ = [
     "ReLU",
     "ReLU6",
     "RelativePositionBias",
+    "ResNet",
     "RotaryPosition",
     "ScalarMix",
     "ScaledDotScore",

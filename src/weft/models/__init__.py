@@ -31,7 +31,6 @@ from weft.models.zoo.images.mobile import (
     efficientnet_lite4,
 )
 from weft.models.zoo.images.resnet import (
-    ResNet,
     resnet18,
     resnet20,
     resnet32,
@@ -64,7 +63,6 @@ __all__ = [
     "LanguageModel",
     "MobileNetV2",
     "MultipleChoiceModel",
-    "ResNet",
     "Seq2Seq",
     "Seq2SeqClassifier",
     "SpanExtractor",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from weft.blocks import ClassifierHead
+from weft.blocks import ClassifierHead, ResNet
 from weft.blocks.dropout import DropoutLayer
 from weft.core.contracts import Backbone, Classifies, Head, Structure
 from weft.core.fields import Info
@@ -12,7 +12,6 @@ from weft.core.options import Dropout, FileOrFolder
 from weft.core.registry import Build, block
 from weft.core.seq import Seq
 from weft.models.image_encoder import image_field
-from weft.models.zoo.images.resnet import ResNet
 
 
 @block("image-classifier")
@@ -55,7 +54,8 @@ class ImageClassifier(Structure, Classifies):
         self.classifier = head(self.dim, info["label"], None)
 
     def features(self, x: Seq) -> Tensor:
-        return self.drop(self.encoder.vector(x.data))
+        pixels_BCHW = x.data.to(next(self.parameters()).dtype)
+        return self.drop(self.encoder.vector(pixels_BCHW))
 
     def forward(self, x: Seq | Tensor, mask: Tensor | None = None) -> Tensor:
         """B x C, the logits of the classes. See ``Structure``."""

@@ -29,7 +29,7 @@ class FeaturePyramid(Backbone):
     Example:
         >>> import torch
         >>> from functools import partial
-        >>> from weft.models import ResNet
+        >>> from weft.blocks import ResNet
         >>> pyramid = FeaturePyramid(ImageField("image", 3, 32, 32), encoder=partial(ResNet, dims=[8, 16], layers=[1, 1]), dim=4)
         >>> [tuple(maps.shape) for maps in pyramid(torch.ones(1, 3, 32, 32))]
         [(1, 4, 8, 8), (1, 4, 4, 4)]

@@ -117,7 +117,7 @@ class Backbone(nn.Module, ABC):
         super().__init__()
         if not isinstance(field, ImageField):
             raise ValueError(f"{type(self).__name__} needs images, but the field {field.name!r} is of kind {field.kind}")
-        self.shape = field.shape
+        self.field, self.shape = field, field.shape
 
     def set_stages(self, channels: Sequence[int], strides: Sequence[int], dim: int | None = None) -> None:
         """Set ``channels``, ``strides`` and ``dim``."""

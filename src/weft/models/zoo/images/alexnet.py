@@ -8,8 +8,10 @@ from weft.blocks import Convolution, MaxPool2d
 from weft.core.contracts import Backbone
 from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout
-from weft.core.registry import block
+from weft.core.registry import Build, block
 from weft.models.zoo.images.fully_connected import FullyConnected
+from weft.models.zoo.images.published import register_networks
+from weft.models.zoo.tensor_names import Rule, rules
 
 SMALLEST = 63
 """Side of the smallest image for which a position remains after the last pooling."""
@@ -68,3 +70,18 @@ class AlexNet(Backbone):
 
     def vector(self, x_BCHW: Tensor) -> Tensor:
         return self.fully_connected(self.pools[-1](self(x_BCHW)[-1]))
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+_CONVOLUTIONS = {0: "0.0", 3: "1.0", 6: "2.0", 8: "2.1", 10: "2.2"}
+"""Index among the features of torchvision -> stage and number of the convolution."""
+
+
+def _rules(network: Build[Backbone]) -> list[Rule]:
+    named = {f"features.{at}.*": f"encoder.stages.{ours}.convolution.*" for at, ours in _CONVOLUTIONS.items()}
+    layers = {f"classifier.{at}.*": f"encoder.fully_connected.layers.{number}.*" for number, at in enumerate((1, 4))}
+    return rules(named | layers | {"classifier.6.*": "classifier.out.*"})
+
+
+register_networks("alexnet", {"alexnet": AlexNet}, _rules)

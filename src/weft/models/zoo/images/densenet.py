@@ -10,8 +10,10 @@ from weft.blocks import BatchNorm2d, Convolution, DenseBlock, MaxPool2d, ReLU, T
 from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm
 from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout, Layers
-from weft.core.registry import Build, block
+from weft.core.registry import Build, block, option_values
+from weft.models.zoo.images.published import register_networks
 from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.tensor_names import Rule, rules
 
 
 @block("densenet")
@@ -96,3 +98,23 @@ densenet169 = sized("densenet169", DenseNet, SIZES)
 """DenseNet-169."""
 densenet201 = sized("densenet201", DenseNet, SIZES)
 """DenseNet-201."""
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+
+def _rules(network: Build[Backbone]) -> list[Rule]:
+    paths = {"features.{}0": "stem.{}"}  # in place of {}: norm, conv
+    named = {"features.norm5.*": "encoder.norm.0.*", "classifier.*": "classifier.out.*"}
+    for number, layers in enumerate(option_values(network)["layers"]):
+        for layer in range(layers):
+            theirs, ours = f"features.denseblock{number + 1}.denselayer{layer + 1}", f"blocks.{number}.layers.{layer}"
+            paths |= {f"{theirs}.{{}}{i + 1}": f"{ours}.{i}.{{}}" for i in (0, 1)}
+        paths[f"features.transition{number + 1}.{{}}"] = f"transitions.{number}.squeeze.{{}}"
+    for theirs, ours in paths.items():
+        named[f"{theirs.format('norm')}.*"] = f"encoder.{ours.format('norm')}.*"
+        named[f"{theirs.format('conv')}.weight"] = f"encoder.{ours.format('convolution')}.weight"
+    return rules(named)
+
+
+register_networks("densenet", {name: partial(DenseNet, **options) for name, options in SIZES.items()}, _rules)

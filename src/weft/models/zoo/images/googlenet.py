@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from weft.core.contracts import Backbone, FeatureNorm
 from weft.core.fields import ImageField
 from weft.core.options import KernelSize, Positive
 from weft.core.registry import Build, block
+from weft.models.zoo.images.published import register_networks
+from weft.models.zoo.tensor_names import Rule, rules
 
 MODULES = (
     {"3a": (64, 96, 128, 16, 32, 32), "3b": (128, 128, 192, 32, 96, 64)},
@@ -89,3 +92,26 @@ def scaled(dim: int, width: float) -> int:
         24
     """
     return max(1, round(dim * width))
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+
+def _rules(network: Build[Backbone]) -> list[Rule]:
+    paths = {"conv1": "stem", "conv2": "convolutions.0", "conv3": "convolutions.1"}
+    for stage, modules in enumerate(MODULES):
+        for number, name in enumerate(modules):
+            ours = f"stages.{stage}.{number}.branches.branches"
+            paths |= {f"inception{name}.branch1": f"{ours}.0.0", f"inception{name}.branch4.1": f"{ours}.3.1"}
+            paths |= {f"inception{name}.branch{n}.{i}": f"{ours}.{n - 1}.{i}" for n in (2, 3) for i in (0, 1)}
+    return convolution_rules(paths)
+
+
+def convolution_rules(paths: Mapping[str, str]) -> list[Rule]:
+    """Rules for convolutions with batch normalization, from their path in torchvision to that in our network."""
+    named = {f"{theirs}.conv.weight": f"encoder.{ours}.convolution.weight" for theirs, ours in paths.items()}
+    named |= {f"{theirs}.bn.*": f"encoder.{ours}.norm.*" for theirs, ours in paths.items()}
+    return rules(named | {"fc.*": "classifier.out.*"})
+
+
+register_networks("googlenet", {"googlenet": GoogLeNet}, _rules, ignored=("aux*",))

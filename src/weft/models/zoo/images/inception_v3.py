@@ -14,7 +14,9 @@ from weft.core.contracts import Backbone, FeatureNorm
 from weft.core.fields import ImageField
 from weft.core.options import Positive
 from weft.core.registry import Build, block
-from weft.models.zoo.images.googlenet import scaled
+from weft.models.zoo.images.googlenet import convolution_rules, scaled
+from weft.models.zoo.images.published import register_networks
+from weft.models.zoo.tensor_names import Rule
 
 
 class Unit(NamedTuple):
@@ -184,3 +186,25 @@ def unit_paths(branches: Sequence[Branch]) -> Iterator[tuple[str, str]]:
                 yield from ((unit.name, f"branches.{at}.{number}.branches.{i}") for i, unit in enumerate(step))
             elif isinstance(step, Unit):
                 yield step.name, f"branches.{at}.{number}"
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+_CONVOLUTIONS = {
+    "Conv2d_1a_3x3": "first.0",
+    "Conv2d_2a_3x3": "first.1",
+    "Conv2d_2b_3x3": "first.2",
+    "Conv2d_3b_1x1": "second.0",
+    "Conv2d_4a_3x3": "second.1",
+}
+
+
+def _rules(network: Build[Backbone]) -> list[Rule]:
+    paths = dict(_CONVOLUTIONS)
+    for stage, modules in enumerate(STAGES):
+        for number, (name, branches) in enumerate(modules.items()):
+            paths |= {f"{name}.{theirs}": f"stages.{stage}.{number}.{ours}" for theirs, ours in unit_paths(branches)}
+    return convolution_rules(paths)
+
+
+register_networks("inception-v3", {"inception_v3": InceptionV3}, _rules, sides={"inception_v3": 299}, ignored=("AuxLogits.*",))

@@ -14,8 +14,10 @@ from weft.blocks.conv.convolution import Padding
 from weft.core.contracts import Activation, Backbone, FeatureNorm
 from weft.core.fields import ImageField
 from weft.core.options import Positive
-from weft.core.registry import Build, block
+from weft.core.registry import Build, block, option_values
+from weft.models.zoo.images.published import register_networks
 from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.tensor_names import Rule, rules
 
 
 class InvertedStage(NamedTuple):
@@ -206,3 +208,50 @@ efficientnet_lite3 = sized("efficientnet-lite3", EfficientNetLite, SIZES)
 """EfficientNet-Lite3, for images of 280 x 280 pixels."""
 efficientnet_lite4 = sized("efficientnet-lite4", EfficientNetLite, SIZES)
 """EfficientNet-Lite4, for images of 300 x 300 pixels."""
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+
+def _mobilenet_rules(network: Build[Backbone]) -> list[Rule]:
+    paths, number = {"features.0.0": "stem.convolution", "features.0.1": "stem.norm"}, 0
+    for stage in MOBILENET_V2:
+        for _ in range(stage.layers):
+            theirs, ours = f"features.{number + 1}.conv", f"units.{number}"
+            depthwise = int(stage.expansion > 1)
+            for at in range(depthwise + 1):
+                paths[f"{theirs}.{at}.0"] = f"{ours}.convolutions.{at}.convolution"
+                paths[f"{theirs}.{at}.1"] = f"{ours}.convolutions.{at}.norm"
+            paths[f"{theirs}.{depthwise + 1}"] = f"{ours}.project.convolution"
+            paths[f"{theirs}.{depthwise + 2}"] = f"{ours}.project.norm"
+            number += 1
+    paths |= {f"features.{number + 1}.0": "last.convolution", f"features.{number + 1}.1": "last.norm"}
+    return rules({f"{theirs}.*": f"encoder.{ours}.*" for theirs, ours in paths.items()} | {"classifier.1.*": "classifier.out.*"})
+
+
+def _efficientnet_rules(network: Build[Backbone]) -> list[Rule]:
+    """Names of the package timm."""
+    paths = {"conv_stem": "stem.convolution", "bn1": "stem.norm", "conv_head": "last.convolution", "bn2": "last.norm"}
+    options, number = option_values(network), 0
+    for at, stage in enumerate(lite_stages(options["width"], options["depth"])):
+        for layer in range(stage.layers):
+            units = [f"units.{number}.convolutions.{i}" for i in range(1 + (stage.expansion > 1))] + [f"units.{number}.project"]
+            names = ("conv_dw", "conv_pw") if stage.expansion == 1 else ("conv_pw", "conv_dw", "conv_pwl")
+            for i, (unit, name) in enumerate(zip(units, names, strict=True)):
+                paths[f"blocks.{at}.{layer}.{name}"] = f"{unit}.convolution"
+                paths[f"blocks.{at}.{layer}.bn{i + 1}"] = f"{unit}.norm"
+            number += 1
+    return rules({f"{theirs}.*": f"encoder.{ours}.*" for theirs, ours in paths.items()} | {"classifier.*": "classifier.out.*"})
+
+
+_SIDES = {"0": 224, "1": 240, "2": 260, "3": 280, "4": 300}
+_LITE = {name[-1]: partial(EfficientNetLite, **options) for name, options in SIZES.items()}
+"""Size -> network, with the padding of TensorFlow; timm also has networks with symmetric padding."""
+register_networks("mobilenet-v2", {"mobilenet_v2": MobileNetV2}, _mobilenet_rules)
+register_networks(
+    "efficientnet-lite",
+    {f"tf_efficientnet_lite{size}": network for size, network in _LITE.items()}
+    | {f"efficientnet_lite{n}": partial(network, padding="symmetric", norm=BatchNorm2d) for n, network in _LITE.items()},
+    _efficientnet_rules,
+    sides={f"{padding}efficientnet_lite{size}": side for size, side in _SIDES.items() for padding in ("tf_", "")},
+)

@@ -10,9 +10,11 @@ from weft.blocks import BatchNorm2d, Convolution, MaxPool2d
 from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm
 from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout, Layers
-from weft.core.registry import Build, block
+from weft.core.registry import Build, block, option_values
 from weft.models.zoo.images.fully_connected import FullyConnected
+from weft.models.zoo.images.published import register_networks
 from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.tensor_names import Rule, rules
 
 
 @block("vgg")
@@ -96,3 +98,23 @@ vgg16_bn = sized("vgg16-bn", VGG, SIZES)
 """VGG-16 with batch normalization."""
 vgg19_bn = sized("vgg19-bn", VGG, SIZES)
 """VGG-19 with batch normalization."""
+
+
+# --------------------------------------------------------------------------------------------------- published models
+
+
+def _rules(network: Build[Backbone]) -> list[Rule]:
+    options, at = option_values(network), 0
+    named = {f"classifier.{theirs}.*": f"encoder.fully_connected.layers.{ours}.*" for ours, theirs in enumerate((0, 3))}
+    for stage, layers in enumerate(options["layers"]):
+        for number in range(layers):
+            ours = f"encoder.stages.{stage}.{number}"
+            named[f"features.{at}.*"] = f"{ours}.convolution.*"
+            if options["norm"] is not None:
+                named[f"features.{at + 1}.*"] = f"{ours}.norm.*"
+            at += 2 if options["norm"] is None else 3  # with the activation
+        at += 1  # pooling
+    return rules(named | {"classifier.6.*": "classifier.out.*"})
+
+
+register_networks("vgg", {name.replace("-", "_"): partial(VGG, **options) for name, options in SIZES.items()}, _rules)

@@ -35,6 +35,7 @@ class VisionTransformer(Backbone):
 
     Example:
         >>> import torch
+        >>> from functools import partial
         >>> network = VisionTransformer(ImageField("image", 3, 32, 32), dim=6, encoder=partial(Transformer, layers=2))
         >>> [tuple(maps.shape) for maps in network(torch.ones(1, 3, 32, 32))], network.strides
         ([(1, 6, 2, 2)], (16,))
