@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("encoder", [RESNET, VIT], ids=["resnet", "vit"])
 def test_the_encoder_is_one_line_of_the_recipe(folder: Path, encoder: str, tmp_path: Path):
-    run = read_run_text(RECIPE.format(folder=folder, encoder=encoder, steps=40), tmp_path / "r.yaml")
+    run = read_run_text(RECIPE.format(folder=folder, encoder=encoder, steps=40), "r.yaml", tmp_path)
     trained = run.train(tmp_path / "run", quiet=True)
     assert trained.result.metric_values["accuracy"] >= 0.9
     assert weft.load(tmp_path / "run").predict([str(folder / "0.png"), str(folder / "1.png")]) == ["columns", "rows"]
@@ -79,7 +79,7 @@ def test_a_phase_that_trains_the_head_leaves_the_batch_norm_of_the_encoder_as_it
                 Gradient, steps=5, batch_tokens=256, optimizer=partial(Adam, lr=0.1), phases=[partial(Phase, train=train)]
             ),
         )
-        return run.train(tmp_path / train[0].strip("*."), quiet=True).model.state_dict()
+        return run.train(tmp_path / f"run-{len(train[0])}", quiet=True).model.state_dict()
 
     frozen, tuned = final(["classifier.*"]), final(["*"])
     fresh = ImageClassifier(Info({"image": IMAGE, "label": LabelField("label", 2)}), encoder=SMALL).state_dict()

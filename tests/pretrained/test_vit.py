@@ -274,6 +274,6 @@ def test_it_cannot_do_what_is_for_texts(folder: Path) -> None:
         load(folder, task="masked-lm")
     with pytest.raises(
         ValueError,
-        match=r"is an image model that predicts no class of a gray or color image; load it with weft\.pretrained\.load",
+        match=r"an image model that predicts no class of a gray or color image; load it with weft\.pretrained",
     ):
         weft.load(folder)

@@ -10,7 +10,7 @@ from weft.core.options import Count, KernelSize, Natural
 from weft.core.registry import block
 
 
-class Window(FeatureLayer):
+class PoolingWindow(FeatureLayer):
     """A pooling window: its size, stride and padding."""
 
     def __init__(self, channels: int, kernel_size: int, stride: int, padding: int, ceil: bool):
@@ -21,7 +21,7 @@ class Window(FeatureLayer):
 
 
 @block("max-pool")
-class MaxPool2d(Window):
+class MaxPool2d(PoolingWindow):
     """Max pooling: the maximum of each channel in a k x k window.
 
     y_chw = max over (i, j) of x_c,(s h + i),(s w + j),  0 <= i, j < k
@@ -50,7 +50,7 @@ class MaxPool2d(Window):
 
 
 @block("average-pool")
-class AveragePool2d(Window):
+class AveragePool2d(PoolingWindow):
     """Average pooling: the mean of each channel in a k x k window.
 
     y_chw = 1 / k^2 sum over (i, j) of x_c,(s h + i),(s w + j),  0 <= i, j < k

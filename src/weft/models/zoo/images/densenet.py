@@ -12,7 +12,7 @@ from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout, Layers
 from weft.core.registry import Build, block, option_values
 from weft.models.zoo.images.published import register_networks
-from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.images.sizes import SizeTable
 from weft.models.zoo.tensor_names import Rule, rules
 
 
@@ -82,21 +82,25 @@ class DenseNet(Backbone):
         return [*maps[:-1], self.norm(maps[-1])]
 
 
-SIZES: Sizes = {
-    "densenet121": {"layers": [6, 12, 24, 16]},
-    "densenet161": {"layers": [6, 12, 36, 24], "growth": 48, "stem_dim": 96},
-    "densenet169": {"layers": [6, 12, 32, 32]},
-    "densenet201": {"layers": [6, 12, 48, 32]},
-}
+SIZES = SizeTable(
+    DenseNet,
+    __name__,
+    {
+        "densenet121": {"layers": [6, 12, 24, 16]},
+        "densenet161": {"layers": [6, 12, 36, 24], "growth": 48, "stem_dim": 96},
+        "densenet169": {"layers": [6, 12, 32, 32]},
+        "densenet201": {"layers": [6, 12, 48, 32]},
+    },
+)
 """Huang et al. 2017, table 1; DenseNet-161 with growth 48."""
 
-densenet121 = sized("densenet121", DenseNet, SIZES)
+densenet121 = SIZES.register("densenet121")
 """DenseNet-121."""
-densenet161 = sized("densenet161", DenseNet, SIZES)
+densenet161 = SIZES.register("densenet161")
 """DenseNet-161."""
-densenet169 = sized("densenet169", DenseNet, SIZES)
+densenet169 = SIZES.register("densenet169")
 """DenseNet-169."""
-densenet201 = sized("densenet201", DenseNet, SIZES)
+densenet201 = SIZES.register("densenet201")
 """DenseNet-201."""
 
 
@@ -117,4 +121,4 @@ def _rules(network: Build[Backbone]) -> list[Rule]:
     return rules(named)
 
 
-register_networks("densenet", {name: partial(DenseNet, **options) for name, options in SIZES.items()}, _rules)
+register_networks("densenet", SIZES.networks(), _rules)

@@ -16,7 +16,7 @@ from weft.core.fields import ImageField
 from weft.core.options import Positive
 from weft.core.registry import Build, block, option_values
 from weft.models.zoo.images.published import register_networks
-from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.images.sizes import SizeTable
 from weft.models.zoo.tensor_names import Rule, rules
 
 
@@ -189,24 +189,28 @@ class EfficientNetLite(InvertedResidualNetwork):
         super().__init__(field, lite_stages(width, depth), 32, 1280, norm, activation, padding)
 
 
-SIZES: Sizes = {
-    "efficientnet-lite0": {"width": 1.0, "depth": 1.0},
-    "efficientnet-lite1": {"width": 1.0, "depth": 1.1},
-    "efficientnet-lite2": {"width": 1.1, "depth": 1.2},
-    "efficientnet-lite3": {"width": 1.2, "depth": 1.4},
-    "efficientnet-lite4": {"width": 1.4, "depth": 1.8},
-}
+SIZES = SizeTable(
+    EfficientNetLite,
+    __name__,
+    {
+        "efficientnet-lite0": {"width": 1.0, "depth": 1.0},
+        "efficientnet-lite1": {"width": 1.0, "depth": 1.1},
+        "efficientnet-lite2": {"width": 1.1, "depth": 1.2},
+        "efficientnet-lite3": {"width": 1.2, "depth": 1.4},
+        "efficientnet-lite4": {"width": 1.4, "depth": 1.8},
+    },
+)
 """Liu 2020: trained on images of 224, 240, 260, 280 and 300 pixels."""
 
-efficientnet_lite0 = sized("efficientnet-lite0", EfficientNetLite, SIZES)
+efficientnet_lite0 = SIZES.register("efficientnet-lite0")
 """EfficientNet-Lite0, for images of 224 x 224 pixels."""
-efficientnet_lite1 = sized("efficientnet-lite1", EfficientNetLite, SIZES)
+efficientnet_lite1 = SIZES.register("efficientnet-lite1")
 """EfficientNet-Lite1, for images of 240 x 240 pixels."""
-efficientnet_lite2 = sized("efficientnet-lite2", EfficientNetLite, SIZES)
+efficientnet_lite2 = SIZES.register("efficientnet-lite2")
 """EfficientNet-Lite2, for images of 260 x 260 pixels."""
-efficientnet_lite3 = sized("efficientnet-lite3", EfficientNetLite, SIZES)
+efficientnet_lite3 = SIZES.register("efficientnet-lite3")
 """EfficientNet-Lite3, for images of 280 x 280 pixels."""
-efficientnet_lite4 = sized("efficientnet-lite4", EfficientNetLite, SIZES)
+efficientnet_lite4 = SIZES.register("efficientnet-lite4")
 """EfficientNet-Lite4, for images of 300 x 300 pixels."""
 
 
@@ -245,7 +249,7 @@ def _efficientnet_rules(network: Build[Backbone]) -> list[Rule]:
 
 
 _SIDES = {"0": 224, "1": 240, "2": 260, "3": 280, "4": 300}
-_LITE = {name[-1]: partial(EfficientNetLite, **options) for name, options in SIZES.items()}
+_LITE = {name[-1]: network for name, network in SIZES.networks().items()}
 """Size -> network, with the padding of TensorFlow; timm also has networks with symmetric padding."""
 register_networks("mobilenet-v2", {"mobilenet_v2": MobileNetV2}, _mobilenet_rules)
 register_networks(

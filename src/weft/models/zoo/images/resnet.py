@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from weft.blocks import BottleneckUnit, Convolution, ResNet
 from weft.core.contracts import Backbone
 from weft.core.registry import Build
 from weft.models.zoo.images.published import register_networks
-from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.images.sizes import SizeTable
 from weft.models.zoo.tensor_names import Rule, rules
 
 _WIDE = [256, 512, 1024, 2048]
 _CIFAR = {"dims": [16, 32, 64], "stem": Convolution, "stem_dim": 16, "stem_stride": 1, "pool": None}
-SIZES: Sizes = {
-    "resnet18": {"layers": [2, 2, 2, 2]},
-    "resnet34": {"layers": [3, 4, 6, 3]},
-    "resnet50": {"layers": [3, 4, 6, 3], "dims": _WIDE, "unit": BottleneckUnit},
-    "resnet101": {"layers": [3, 4, 23, 3], "dims": _WIDE, "unit": BottleneckUnit},
-    "resnet152": {"layers": [3, 8, 36, 3], "dims": _WIDE, "unit": BottleneckUnit},
-    "resnet20": {"layers": [3, 3, 3], **_CIFAR},
-    "resnet32": {"layers": [5, 5, 5], **_CIFAR},
-    "resnet56": {"layers": [9, 9, 9], **_CIFAR},
-}
+SIZES = SizeTable(
+    ResNet,
+    __name__,
+    {
+        "resnet18": {"layers": [2, 2, 2, 2]},
+        "resnet34": {"layers": [3, 4, 6, 3]},
+        "resnet50": {"layers": [3, 4, 6, 3], "dims": _WIDE, "unit": BottleneckUnit},
+        "resnet101": {"layers": [3, 4, 23, 3], "dims": _WIDE, "unit": BottleneckUnit},
+        "resnet152": {"layers": [3, 8, 36, 3], "dims": _WIDE, "unit": BottleneckUnit},
+        "resnet20": {"layers": [3, 3, 3], **_CIFAR},
+        "resnet32": {"layers": [5, 5, 5], **_CIFAR},
+        "resnet56": {"layers": [9, 9, 9], **_CIFAR},
+    },
+)
 """He et al. 2016, table 1, and section 4.2 for the CIFAR forms (with projections in the shortcuts, option B)."""
 
-resnet18 = sized("resnet18", ResNet, SIZES)
+resnet18 = SIZES.register("resnet18")
 """ResNet-18 for images of about 224 x 224 pixels."""
-resnet34 = sized("resnet34", ResNet, SIZES)
+resnet34 = SIZES.register("resnet34")
 """ResNet-34."""
-resnet50 = sized("resnet50", ResNet, SIZES)
+resnet50 = SIZES.register("resnet50")
 """ResNet-50, of bottleneck units."""
-resnet101 = sized("resnet101", ResNet, SIZES)
+resnet101 = SIZES.register("resnet101")
 """ResNet-101, of bottleneck units."""
-resnet152 = sized("resnet152", ResNet, SIZES)
+resnet152 = SIZES.register("resnet152")
 """ResNet-152, of bottleneck units."""
-resnet20 = sized("resnet20", ResNet, SIZES)
+resnet20 = SIZES.register("resnet20")
 """ResNet-20 for images of 32 x 32 pixels."""
-resnet32 = sized("resnet32", ResNet, SIZES)
+resnet32 = SIZES.register("resnet32")
 """ResNet-32 for images of 32 x 32 pixels."""
-resnet56 = sized("resnet56", ResNet, SIZES)
+resnet56 = SIZES.register("resnet56")
 """ResNet-56 for images of 32 x 32 pixels."""
 
 
@@ -60,7 +62,7 @@ def _rules(network: Build[Backbone]) -> list[Rule]:
 
 register_networks(
     "resnet",
-    {name: partial(ResNet, **options) for name, options in SIZES.items()},
+    SIZES.networks(),
     _rules,
     sides=dict.fromkeys(("resnet20", "resnet32", "resnet56"), 32),
 )

@@ -9,30 +9,38 @@ from typing import Any
 from weft.core.contracts import Backbone
 from weft.core.registry import Build, composition, document
 
-Sizes = Mapping[str, Mapping[str, Any]]
-"""Catalog name -> the options of the network that differ from its defaults."""
 
-
-def sized(name: str, network: type[Backbone], sizes: Sizes) -> Callable[[], Build[Backbone]]:
-    """Register a size of a network under its name in the catalog. A recipe changes its parts with ``with``.
+class SizeTable(dict[str, Mapping[str, Any]]):
+    """The sizes of a network: catalog name -> the options that differ from the defaults.
 
     Args:
-        name: The name, a key of ``sizes``.
         network: The class of the network.
-        sizes: The table of its sizes.
+        module: The module with the table, for links in the documentation.
+        sizes: The options of each size.
     """
-    docs, function = document(network), name.replace("-", "_")
 
-    def build() -> Build[Backbone]:
-        return partial(network, **sizes[name])
+    def __init__(self, network: type[Backbone], module: str, sizes: Mapping[str, Mapping[str, Any]]):
+        super().__init__(sizes)
+        self.network, self.module = network, module
 
-    build.__name__, build.__qualname__, build.__module__ = function, function, network.__module__
-    options = ", ".join(f"{option} = {_written(value)}" for option, value in sizes[name].items())
-    build.__doc__ = (
-        f"The size {name}: {docs.summary}\n\nThe network {network.__name__} with {options}\n\n{_paper(docs.body)}\n\n"
-        f"Example:\n    >>> {function}().func.__name__\n    '{network.__name__}'\n"
-    )
-    return composition(name)(build)
+    def networks(self) -> dict[str, Build[Backbone]]:
+        """The network of each size, by its name in published files."""
+        return {name.replace("-", "_"): partial(self.network, **options) for name, options in self.items()}
+
+    def register(self, name: str) -> Callable[[], Build[Backbone]]:
+        """Register a size under its name in the catalog. A recipe changes its parts with ``with``."""
+        docs, function, network, options = document(self.network), name.replace("-", "_"), self.network, self[name]
+
+        def build() -> Build[Backbone]:
+            return partial(network, **options)
+
+        build.__name__, build.__qualname__, build.__module__ = function, function, self.module
+        listed = ", ".join(f"{option} = {_written(value)}" for option, value in options.items())
+        build.__doc__ = (
+            f"The size {name}: {docs.summary}\n\nThe network {network.__name__} with {listed}\n\n{_paper(docs.body)}\n\n"
+            f"Example:\n    >>> from weft import models\n    >>> models.{function}().func.__name__\n    '{network.__name__}'\n"
+        )
+        return composition(name)(build)
 
 
 def _paper(body: str) -> str:

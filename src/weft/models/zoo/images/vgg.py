@@ -13,7 +13,7 @@ from weft.core.options import Dim, Dropout, Layers
 from weft.core.registry import Build, block, option_values
 from weft.models.zoo.images.fully_connected import FullyConnected
 from weft.models.zoo.images.published import register_networks
-from weft.models.zoo.images.sizes import Sizes, sized
+from weft.models.zoo.images.sizes import SizeTable
 from weft.models.zoo.tensor_names import Rule, rules
 
 
@@ -78,25 +78,24 @@ class VGG(Backbone):
 
 _LAYERS = {"vgg11": [1, 1, 2, 2, 2], "vgg13": [2, 2, 2, 2, 2], "vgg16": [2, 2, 3, 3, 3], "vgg19": [2, 2, 4, 4, 4]}
 """Simonyan and Zisserman 2015, table 1: the columns A, B, D and E."""
-SIZES: Sizes = {name: {"layers": layers} for name, layers in _LAYERS.items()} | {
-    f"{name}-bn": {"layers": layers, "norm": BatchNorm2d} for name, layers in _LAYERS.items()
-}
+_WITH_NORM = {f"{name}-bn": {"layers": layers, "norm": BatchNorm2d} for name, layers in _LAYERS.items()}
+SIZES = SizeTable(VGG, __name__, {name: {"layers": layers} for name, layers in _LAYERS.items()} | _WITH_NORM)
 
-vgg11 = sized("vgg11", VGG, SIZES)
+vgg11 = SIZES.register("vgg11")
 """VGG-11."""
-vgg13 = sized("vgg13", VGG, SIZES)
+vgg13 = SIZES.register("vgg13")
 """VGG-13."""
-vgg16 = sized("vgg16", VGG, SIZES)
+vgg16 = SIZES.register("vgg16")
 """VGG-16."""
-vgg19 = sized("vgg19", VGG, SIZES)
+vgg19 = SIZES.register("vgg19")
 """VGG-19."""
-vgg11_bn = sized("vgg11-bn", VGG, SIZES)
+vgg11_bn = SIZES.register("vgg11-bn")
 """VGG-11 with batch normalization."""
-vgg13_bn = sized("vgg13-bn", VGG, SIZES)
+vgg13_bn = SIZES.register("vgg13-bn")
 """VGG-13 with batch normalization."""
-vgg16_bn = sized("vgg16-bn", VGG, SIZES)
+vgg16_bn = SIZES.register("vgg16-bn")
 """VGG-16 with batch normalization."""
-vgg19_bn = sized("vgg19-bn", VGG, SIZES)
+vgg19_bn = SIZES.register("vgg19-bn")
 """VGG-19 with batch normalization."""
 
 
@@ -117,4 +116,4 @@ def _rules(network: Build[Backbone]) -> list[Rule]:
     return rules(named | {"classifier.6.*": "classifier.out.*"})
 
 
-register_networks("vgg", {name.replace("-", "_"): partial(VGG, **options) for name, options in SIZES.items()}, _rules)
+register_networks("vgg", SIZES.networks(), _rules)
