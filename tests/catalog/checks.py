@@ -44,8 +44,10 @@ from weft.core.contracts import (
     Encoder,
     Encodes,
     ExtractsSpans,
+    FeatureGate,
     FeatureLayer,
     FeatureNorm,
+    FeaturePooling,
     FeedForward,
     Head,
     Layer,
@@ -141,6 +143,8 @@ MODULES = (
     Encoder,
     FeatureNorm,
     ConvUnit,
+    FeatureGate,
+    FeaturePooling,
     FeatureLayer,
     Backbone,
     LayerMix,
@@ -582,7 +586,7 @@ _CANVAS, _MARGIN = 48, 8
 """Side of the zero images that a pattern is shifted in; output positions at their borders that the padding influences."""
 
 
-@check(FeatureNorm, ConvUnit, FeatureLayer)
+@check(FeatureNorm, ConvUnit, FeatureGate, FeaturePooling, FeatureLayer)
 @torch.no_grad()
 def check_feature_shapes(factory: Any) -> None:
     """Channels as wired or as ``out`` declares; every ``stride``-th position, of odd sizes too; each image on its own."""
@@ -593,14 +597,14 @@ def check_feature_shapes(factory: Any) -> None:
             x_BCHW = feature_maps(torch.float64, height=height, width=width)
             got = module(x_BCHW)
             assert got.shape[:2] == (3, channels), f"{case.label}: {got.shape[1]} channels, expected {channels}"
-            if case.kind is not FeatureLayer:
+            if case.kind not in (FeatureLayer, FeaturePooling):
                 stride = case.wiring[2] if case.kind is ConvUnit else 1
                 want = -(-height // stride), -(-width // stride)
                 assert got.shape[2:] == want, f"{case.label}: {height} x {width} becomes {tuple(got.shape[2:])}, expected {want}"
             same(module(x_BCHW[1:2]), got[1:2], f"{case.label}: an image depends on the others")
 
 
-@check(FeatureNorm, ConvUnit, FeatureLayer)
+@check(FeatureNorm, ConvUnit, FeatureGate, FeaturePooling, FeatureLayer)
 @torch.no_grad()
 def check_translation(factory: Any) -> None:
     """A pattern shifted by some strides gives the same feature maps, shifted: translation equivariance."""
@@ -611,6 +615,8 @@ def check_translation(factory: Any) -> None:
         if size < 3 * _MARGIN or _CANVAS % size:  # a grid of fixed size
             continue
         stride, at = _CANVAS // size, _CANVAS // 2 - 2
+        declared = case.wiring[2] if case.kind is ConvUnit else getattr(module, "stride", 1)
+        assert stride == declared, f"{case.label}: the stride is declared as {declared}, but it is {stride}"
         outputs = []
         for start in (at, at + stride):
             shifted_BCHW = x_BCHW.clone()

@@ -10,7 +10,7 @@ from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.convolution import NormFirst
 from weft.blocks.conv.pooling import AveragePool2d
 from weft.blocks.dropout import DropoutLayer
-from weft.core.contracts import Activation, FeatureLayer, FeatureNorm
+from weft.core.contracts import Activation, FeatureLayer, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.options import Count, Dim, Dropout, Fraction, Layers
 from weft.core.registry import Build, block
 
@@ -86,15 +86,15 @@ class Transition(FeatureLayer):
         channels: int,
         *,
         compression: Fraction = 0.5,
-        pool: Build[FeatureLayer] = AveragePool2d,
+        pool: Build[FeaturePooling] = AveragePool2d,
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU,
     ):
         super().__init__(channels)
         kept = max(1, int(channels * compression))
         self.squeeze = NormFirst(channels, kept, kernel_size=1, norm=norm, activation=activation)
-        self.pool = pool(kept)
-        self.out = self.pool.out
+        self.pool = pool()
+        self.out, self.stride = kept, pooling_stride(self.pool)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         return self.pool(self.squeeze(x_BCHW))

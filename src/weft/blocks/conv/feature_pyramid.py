@@ -38,6 +38,7 @@ class FeaturePyramid(Backbone):
     def __init__(self, field: ImageField, *, encoder: Build[Backbone], dim: Dim = 256):
         super().__init__(field)
         self.encoder = encoder(field)
+        self.encoder.keep_maps()
         self.lateral = nn.ModuleList([Convolution2d(channels, dim, 1) for channels in self.encoder.channels])
         self.smooth = nn.ModuleList([Convolution2d(dim, dim, 3, padding=1) for _ in self.encoder.channels])
         self.set_stages([dim] * len(self.encoder.channels), self.encoder.strides)

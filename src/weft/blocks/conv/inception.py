@@ -73,9 +73,7 @@ class Inception(FeatureLayer):
                 nn.Sequential(unit(channels, dim_1, 1, kernel_size=1)),
                 nn.Sequential(unit(channels, reduce_3, 1, kernel_size=1), unit(reduce_3, dim_3, 1)),
                 nn.Sequential(unit(channels, reduce_5, 1, kernel_size=1), unit(reduce_5, dim_5, 1, kernel_size=kernel_size)),
-                nn.Sequential(
-                    MaxPool2d(channels, kernel_size=3, stride=1, padding=1), unit(channels, dim_pool, 1, kernel_size=1)
-                ),
+                nn.Sequential(MaxPool2d(kernel_size=3, stride=1, padding=1), unit(channels, dim_pool, 1, kernel_size=1)),
             ]
         )
         self.out = dim_1 + dim_3 + dim_5 + dim_pool

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from weft.core.contracts import FeatureLayer
+from weft.core.contracts import FeaturePooling
 from weft.core.options import Count, KernelSize, Natural
 from weft.core.registry import block
 
 
-class PoolingWindow(FeatureLayer):
+class PoolingWindow(FeaturePooling):
     """A pooling window: its size, stride and padding."""
 
-    def __init__(self, channels: int, kernel_size: int, stride: int, padding: int, ceil: bool):
-        super().__init__(channels)
+    def __init__(self, kernel_size: int, stride: int, padding: int, ceil: bool):
+        super().__init__()
         if 2 * padding > kernel_size:
             raise ValueError(f"padding is {padding}, but at most half of kernel_size ({kernel_size}) is allowed")
         self.kernel_size, self.stride, self.padding, self.ceil = kernel_size, stride, padding, ceil
@@ -36,14 +36,12 @@ class MaxPool2d(PoolingWindow):
 
     Example:
         >>> import torch
-        >>> MaxPool2d(1, kernel_size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
+        >>> MaxPool2d(kernel_size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
         [5.0, 7.0, 13.0, 15.0]
     """
 
-    def __init__(
-        self, channels: int, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False
-    ):
-        super().__init__(channels, kernel_size, stride, padding, ceil)
+    def __init__(self, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
+        super().__init__(kernel_size, stride, padding, ceil)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         return F.max_pool2d(x_BCHW, self.kernel_size, self.stride, self.padding, ceil_mode=self.ceil)
@@ -65,21 +63,19 @@ class AveragePool2d(PoolingWindow):
 
     Example:
         >>> import torch
-        >>> AveragePool2d(1, kernel_size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
+        >>> AveragePool2d(kernel_size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
         [2.5, 4.5, 10.5, 12.5]
     """
 
-    def __init__(
-        self, channels: int, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False
-    ):
-        super().__init__(channels, kernel_size, stride, padding, ceil)
+    def __init__(self, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
+        super().__init__(kernel_size, stride, padding, ceil)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
         return F.avg_pool2d(x_BCHW, self.kernel_size, self.stride, self.padding, ceil_mode=self.ceil)
 
 
 @block("adaptive-average-pool")
-class AdaptiveAveragePool2d(FeatureLayer):
+class AdaptiveAveragePool2d(FeaturePooling):
     """Adaptive average pooling: the mean of each channel in the cells of a grid of fixed size, whatever the input size.
 
     y_chw = mean of x_c over rows floor(h H / size) to ceil((h + 1) H / size) - 1, and columns likewise
@@ -92,12 +88,12 @@ class AdaptiveAveragePool2d(FeatureLayer):
 
     Example:
         >>> import torch
-        >>> AdaptiveAveragePool2d(1, size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
+        >>> AdaptiveAveragePool2d(size=2)(torch.arange(16.0).view(1, 1, 4, 4)).flatten().tolist()
         [2.5, 4.5, 10.5, 12.5]
     """
 
-    def __init__(self, channels: int, *, size: Count = 1):
-        super().__init__(channels)
+    def __init__(self, *, size: Count = 1):
+        super().__init__()
         self.size = size
 
     def forward(self, x_BCHW: Tensor) -> Tensor:

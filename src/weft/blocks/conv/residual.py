@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.convolution import Convolution, Convolution2d, NormFirst
-from weft.core.contracts import Activation, ConvUnit, FeatureLayer, FeatureNorm
+from weft.core.contracts import Activation, ConvUnit, FeatureGate, FeatureNorm
 from weft.core.options import Count
 from weft.core.registry import Build, block
 
@@ -26,11 +26,11 @@ class ResidualUnit(ConvUnit):
         convolutions: Sequence[ConvUnit],
         norm: Build[FeatureNorm],
         activation: Build[Activation],
-        gate: Build[FeatureLayer] | None,
+        gate: Build[FeatureGate] | None,
     ):
         super().__init__(channels, out, stride)
         self.convolutions = nn.ModuleList(convolutions)
-        self.gate = same_channels(gate, out)
+        self.gate = None if gate is None else gate(out)
         self.shortcut = projection(channels, out, stride, norm)
         self.activation = activation()
 
@@ -50,14 +50,6 @@ def projection(channels: int, out: int, stride: int, norm: Build[FeatureNorm]) -
     if stride == 1 and channels == out:
         return None
     return Convolution(channels, out, stride, kernel_size=1, norm=norm, activation=None)
-
-
-def same_channels(gate: Build[FeatureLayer] | None, channels: int) -> FeatureLayer | None:
-    """A layer that keeps the number of channels. Raises ValueError for another one."""
-    built = None if gate is None else gate(channels)
-    if built is not None and built.out != channels:
-        raise ValueError(f"gate is {type(built).__name__}, which maps {channels} channels to {built.out}; use squeeze-excitation")
-    return built
 
 
 @block("basic")
@@ -87,7 +79,7 @@ class BasicUnit(ResidualUnit):
         *,
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU,
-        gate: Build[FeatureLayer] | None = None,
+        gate: Build[FeatureGate] | None = None,
     ):
         convolutions = [
             Convolution(channels, out, stride, norm=norm, activation=activation),
@@ -123,7 +115,7 @@ class PlainUnit(BasicUnit):
         *,
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU,
-        gate: Build[FeatureLayer] | None = None,
+        gate: Build[FeatureGate] | None = None,
     ):
         super().__init__(channels, out, stride, norm=norm, activation=activation, gate=gate)
         self.shortcut = None
@@ -165,7 +157,7 @@ class BottleneckUnit(ResidualUnit):
         groups: Count = 1,
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU,
-        gate: Build[FeatureLayer] | None = None,
+        gate: Build[FeatureGate] | None = None,
     ):
         if out % expansion:
             raise ValueError(f"expansion is {expansion}, but it must divide the number of output channels, {out}")

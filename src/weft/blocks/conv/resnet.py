@@ -12,7 +12,7 @@ from weft.blocks.activation import ReLU
 from weft.blocks.conv.convolution import Convolution
 from weft.blocks.conv.pooling import MaxPool2d
 from weft.blocks.conv.residual import BasicUnit
-from weft.core.contracts import Backbone, ConvUnit, FeatureLayer, FeatureNorm
+from weft.core.contracts import Backbone, ConvUnit, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.fields import ImageField
 from weft.core.options import Count, Dim, Layers
 from weft.core.registry import Build, block
@@ -55,15 +55,15 @@ class ResNet(Backbone):
         stem: Build[ConvUnit] = partial(Convolution, kernel_size=7),
         stem_dim: Dim = 64,
         stem_stride: Count = 2,
-        pool: Build[FeatureLayer] | None = partial(MaxPool2d, kernel_size=3, stride=2, padding=1),
+        pool: Build[FeaturePooling] | None = partial(MaxPool2d, kernel_size=3, stride=2, padding=1),
         norm: Build[FeatureNorm] | None = None,
     ):
         super().__init__(field)
         if len(layers) != len(dims) or not dims:
             raise ValueError(f"layers has {len(layers)} stages and dims {len(dims)}; both need one number for each stage")
         self.stem = stem(field.channels, stem_dim, stem_stride)
-        self.pool = None if pool is None else pool(stem_dim)
-        before, first = stem_dim if self.pool is None else self.pool.out, stem_stride * getattr(self.pool, "stride", 1)
+        self.pool = None if pool is None else pool()
+        before, first = stem_dim, stem_stride * (1 if self.pool is None else pooling_stride(self.pool))
         self.stages = nn.ModuleList()
         for number, (units, dim) in enumerate(zip(layers, dims, strict=True)):
             strides = [1 if number == 0 else 2, *[1] * (units - 1)]

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU, ReLU6
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.convolution import Convolution, Padding
-from weft.blocks.conv.residual import same_channels
-from weft.core.contracts import Activation, ConvUnit, FeatureLayer, FeatureNorm
+from weft.core.contracts import Activation, ConvUnit, FeatureGate, FeatureNorm
 from weft.core.options import Count, KernelSize
 from weft.core.registry import Build, block
 
@@ -89,14 +88,14 @@ class InvertedResidual(ConvUnit):
         padding: Padding = "symmetric",
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU6,
-        gate: Build[FeatureLayer] | None = None,
+        gate: Build[FeatureGate] | None = None,
     ):
         super().__init__(channels, out, stride)
         inner, unit = channels * expansion, partial(Convolution, norm=norm, activation=activation)
         expand = [] if expansion == 1 else [unit(channels, inner, 1, kernel_size=1)]
         depthwise = unit(inner, inner, stride, kernel_size=kernel_size, padding=padding, groups="depthwise")
         self.convolutions = nn.Sequential(*expand, depthwise)
-        self.gate = same_channels(gate, inner)
+        self.gate = None if gate is None else gate(inner)
         self.project = Convolution(inner, out, 1, kernel_size=1, norm=norm, activation=None)
         self.has_shortcut = stride == 1 and channels == out
 

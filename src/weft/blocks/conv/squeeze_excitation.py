@@ -6,13 +6,13 @@ from torch import Tensor
 
 from weft.blocks.activation import ReLU, Sigmoid
 from weft.blocks.conv.convolution import Convolution2d
-from weft.core.contracts import Activation, FeatureLayer
+from weft.core.contracts import Activation, FeatureGate
 from weft.core.options import Count
 from weft.core.registry import Build, block
 
 
 @block("squeeze-excitation")
-class SqueezeExcitation(FeatureLayer):
+class SqueezeExcitation(FeatureGate):
     """Squeeze-and-excitation: each channel is multiplied by a gate, computed from the averages of all channels.
 
     y_c = x_c g_c,  g = gate(V f(U z + a) + b),  z_c = mean_HW(x_c)

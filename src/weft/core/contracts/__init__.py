@@ -4,7 +4,7 @@ A slot's ``__init__`` fixes the wiring: what the parent passes to every block th
 """
 
 from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
-from weft.core.contracts.feature_maps import ConvUnit, FeatureLayer, FeatureNorm
+from weft.core.contracts.feature_maps import ConvUnit, FeatureGate, FeatureLayer, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
@@ -97,8 +97,10 @@ __all__ = [
     "EvaluationContext",
     "ExamplePool",
     "ExtractsSpans",
+    "FeatureGate",
     "FeatureLayer",
     "FeatureNorm",
+    "FeaturePooling",
     "FeedForward",
     "FreeBits",
     "Head",
@@ -139,6 +141,7 @@ __all__ = [
     "Tokenizer",
     "Transform",
     "Variational",
+    "pooling_stride",
     "protocol",
     "require",
 ]

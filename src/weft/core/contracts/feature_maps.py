@@ -38,11 +38,40 @@ class ConvUnit(nn.Module, ABC):
 
 
 @slot
+class FeatureGate(nn.Module, ABC):
+    """Weights ``channels`` feature maps, by their own content; their shape stays."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+
+    @abstractmethod
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        """A tensor of the shape of ``x_BCHW``."""
+
+
+@slot
+class FeaturePooling(nn.Module, ABC):
+    """Pooling of feature maps over windows of positions; each channel on its own."""
+
+    stride: int | None = None
+    """Distance of neighboring windows; None = the output has a fixed size."""
+
+    def __init__(self):
+        super().__init__()
+
+    @abstractmethod
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        """B x C feature maps with fewer positions."""
+
+
+@slot
 class FeatureLayer(nn.Module, ABC):
-    """A layer over feature maps that determines the number of its output channels itself: pooling, Inception, a dense block."""
+    """A layer over feature maps that determines the number of its output channels itself: Inception, a dense block."""
 
     out: int
     """Number of output channels."""
+    stride: int = 1
+    """Distance of the input positions of neighboring outputs."""
 
     def __init__(self, channels: int):
         super().__init__()
@@ -50,4 +79,11 @@ class FeatureLayer(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x_BCHW: Tensor) -> Tensor:
-        """B x out feature maps, of the same height and width, or of smaller ones."""
+        """B x out feature maps."""
+
+
+def pooling_stride(pool: FeaturePooling) -> int:
+    """The stride of a pooling inside of a network. Raises ValueError for one whose output has a fixed size."""
+    if pool.stride is None:
+        raise ValueError(f"pool is {type(pool).__name__}, whose output has a fixed size; use max-pool or average-pool")
+    return pool.stride

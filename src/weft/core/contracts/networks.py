@@ -153,6 +153,9 @@ class Backbone(nn.Module, ABC):
         """B x D, the image as one vector; by default the average of the last stage over all positions."""
         return self(x_BCHW)[-1].mean((2, 3))
 
+    def keep_maps(self) -> None:
+        """Remove the layers that only ``vector`` needs, for models that use the feature maps; then it is the default average."""
+
 
 @slot
 class Injection(nn.Module, ABC):

@@ -57,8 +57,8 @@ class AlexNet(Backbone):
             [Convolution(b, c, 1, norm=None), Convolution(c, d, 1, norm=None), Convolution(d, e, 1, norm=None)],
         ]
         self.stages = nn.ModuleList([nn.Sequential(*units) for units in stages])
-        self.pools = nn.ModuleList([MaxPool2d(channels, kernel_size=3, stride=2) for channels in (a, b, e)])
-        self.fully_connected = FullyConnected(e, 6, hidden, dropout, before=True)
+        self.pools = nn.ModuleList([MaxPool2d(kernel_size=3, stride=2) for _ in stages])
+        self.fully_connected: FullyConnected | None = FullyConnected(e, 6, hidden, dropout, before=True)
         self.set_stages([a, b, e], [4, 8, 16], hidden)
 
     def feature_maps(self, x_BCHW: Tensor) -> list[Tensor]:
@@ -69,7 +69,12 @@ class AlexNet(Backbone):
         return maps
 
     def vector(self, x_BCHW: Tensor) -> Tensor:
+        if self.fully_connected is None:
+            return super().vector(x_BCHW)
         return self.fully_connected(self.pools[-1](self(x_BCHW)[-1]))
+
+    def keep_maps(self) -> None:
+        self.fully_connected, self.dim = None, self.channels[-1]
 
 
 # --------------------------------------------------------------------------------------------------- published models

@@ -7,7 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from weft.blocks import BatchNorm2d, Convolution, DenseBlock, MaxPool2d, ReLU, Transition
-from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm
+from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout, Layers
 from weft.core.registry import Build, block, option_values
@@ -49,7 +49,7 @@ class DenseNet(Backbone):
         layers: list[Layers] = [6, 12, 24, 16],
         growth: Dim = 32,
         stem_dim: Dim = 64,
-        pool: Build[FeatureLayer] | None = partial(MaxPool2d, kernel_size=3, stride=2, padding=1),
+        pool: Build[FeaturePooling] | None = partial(MaxPool2d, kernel_size=3, stride=2, padding=1),
         transition: Build[FeatureLayer] = Transition,
         dropout: Dropout = 0.0,
         norm: Build[FeatureNorm] = BatchNorm2d,
@@ -59,19 +59,19 @@ class DenseNet(Backbone):
             raise ValueError("layers is empty, but needs the number of layers of at least one dense block")
         self.require_side(2 ** (len(layers) + (pool is not None)))
         self.stem = Convolution(field.channels, stem_dim, 2, kernel_size=7, norm=norm)
-        self.pool = None if pool is None else pool(stem_dim)
+        self.pool = None if pool is None else pool()
         self.blocks, self.transitions, before = nn.ModuleList(), nn.ModuleList(), stem_dim
-        channels: list[int] = []
+        channels, strides = list[int](), [2 * (1 if self.pool is None else pooling_stride(self.pool))]
         for number, count in enumerate(layers):
             if number:
                 self.transitions.append(changed := transition(before))
                 before = changed.out
+                strides.append(strides[-1] * changed.stride)
             self.blocks.append(dense := DenseBlock(before, layers=count, growth=growth, dropout=dropout, norm=norm))
             before = dense.out
             channels.append(before)
         self.norm = nn.Sequential(norm(before), ReLU())
-        first = 2 * (1 if self.pool is None else getattr(self.pool, "stride", 1))
-        self.set_stages(channels, [first * 2**i for i in range(len(layers))])
+        self.set_stages(channels, strides)
 
     def feature_maps(self, x_BCHW: Tensor) -> list[Tensor]:
         x_BCHW = self.stem(x_BCHW)

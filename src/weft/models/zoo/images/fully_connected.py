@@ -21,7 +21,7 @@ class FullyConnected(nn.Module):
 
     def __init__(self, channels: int, grid: int, hidden: int, dropout: float, *, before: bool):
         super().__init__()
-        self.pool = AdaptiveAveragePool2d(channels, size=grid)
+        self.pool = AdaptiveAveragePool2d(size=grid)
         self.layers = nn.ModuleList([Linear(channels * grid * grid, hidden), Linear(hidden, hidden)])
         self.activation, self.drop, self.before = ReLU(), DropoutLayer(dropout), before
 

@@ -64,7 +64,7 @@ class GoogLeNet(Backbone):
         self.stem = unit(field.channels, first, 2, kernel_size=7)
         self.convolutions = nn.Sequential(unit(first, first, 1, kernel_size=1), unit(first, second, 1))
         pool = partial(MaxPool2d, stride=2, ceil=True)
-        self.pools = nn.ModuleList([pool(0, kernel_size=size) for size in (3, 3, 3, 2)])
+        self.pools = nn.ModuleList([pool(kernel_size=size) for size in (3, 3, 3, 2)])
         self.stages, channels = nn.ModuleList(), [first, second]
         for modules in MODULES:
             stage, before = list[Inception](), channels[-1]

@@ -129,7 +129,7 @@ class InceptionV3(Backbone):
         unit = partial(Convolution, norm=norm)
         self.first = nn.Sequential(unit(field.channels, a, 2, padding=0), unit(a, a, 1, padding=0), unit(a, b, 1))
         self.second = nn.Sequential(unit(b, c, 1, kernel_size=1), unit(c, d, 1, padding=0))
-        self.pools = nn.ModuleList([MaxPool2d(b, kernel_size=3), MaxPool2d(d, kernel_size=3)])
+        self.pools = nn.ModuleList([MaxPool2d(kernel_size=3), MaxPool2d(kernel_size=3)])
         self.stages, channels = nn.ModuleList(), [b, d]
         for modules in STAGES:
             built, before = list[nn.Module](), channels[-1]
@@ -157,7 +157,7 @@ def _chain(channels: int, branch: Branch, width: float, norm: Build[FeatureNorm]
     for step in branch:
         if isinstance(step, str):
             average = step == "average"
-            pool = AveragePool2d(channels, kernel_size=3, stride=1, padding=1) if average else MaxPool2d(channels, kernel_size=3)
+            pool = AveragePool2d(kernel_size=3, stride=1, padding=1) if average else MaxPool2d(kernel_size=3)
             steps.append(pool)
             continue
         units = step if isinstance(step, Split) else Split((step,))

@@ -7,7 +7,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from weft.blocks import BatchNorm2d, Convolution, MaxPool2d
-from weft.core.contracts import Backbone, FeatureLayer, FeatureNorm
+from weft.core.contracts import Backbone, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.fields import ImageField
 from weft.core.options import Dim, Dropout, Layers
 from weft.core.registry import Build, block, option_values
@@ -47,7 +47,7 @@ class VGG(Backbone):
         layers: list[Layers] = [2, 2, 3, 3, 3],
         dims: list[Dim] = [64, 128, 256, 512, 512],
         norm: Build[FeatureNorm] | None = None,
-        pool: Build[FeatureLayer] = MaxPool2d,
+        pool: Build[FeaturePooling] = MaxPool2d,
         hidden: Dim = 4096,
         dropout: Dropout = 0.5,
     ):
@@ -61,9 +61,10 @@ class VGG(Backbone):
             channels = [before, *[dim] * (number - 1)]
             self.stages.append(nn.Sequential(*(unit(c, dim, 1) for c in channels)))
             before = dim
-        self.pools = nn.ModuleList([pool(dim) for dim in dims])
-        self.fully_connected = FullyConnected(before, 7, hidden, dropout, before=False)
-        self.set_stages(dims, [2**i for i in range(len(dims))], hidden)
+        pools = [pool() for _ in dims]
+        self.pools = nn.ModuleList(pools)
+        self.fully_connected: FullyConnected | None = FullyConnected(before, 7, hidden, dropout, before=False)
+        self.set_stages(dims, [pooling_stride(pools[0]) ** i for i in range(len(dims))], hidden)
 
     def feature_maps(self, x_BCHW: Tensor) -> list[Tensor]:
         maps: list[Tensor] = []
@@ -73,7 +74,12 @@ class VGG(Backbone):
         return maps
 
     def vector(self, x_BCHW: Tensor) -> Tensor:
+        if self.fully_connected is None:
+            return super().vector(x_BCHW)
         return self.fully_connected(self.pools[-1](self(x_BCHW)[-1]))
+
+    def keep_maps(self) -> None:
+        self.fully_connected, self.dim = None, self.channels[-1]
 
 
 _LAYERS = {"vgg11": [1, 1, 2, 2, 2], "vgg13": [2, 2, 2, 2, 2], "vgg16": [2, 2, 3, 3, 3], "vgg19": [2, 2, 4, 4, 4]}

@@ -36,6 +36,7 @@ class VisionTransformer(Backbone):
     Example:
         >>> import torch
         >>> from functools import partial
+        >>> from weft.blocks import Transformer
         >>> network = VisionTransformer(ImageField("image", 3, 32, 32), dim=6, encoder=partial(Transformer, layers=2))
         >>> [tuple(maps.shape) for maps in network(torch.ones(1, 3, 32, 32))], network.strides
         ([(1, 6, 2, 2)], (16,))
@@ -55,7 +56,8 @@ class VisionTransformer(Backbone):
         patches = [module for module in self.embedder.modules() if isinstance(module, PatchEmbedder)]
         if len(patches) != 1:
             raise ValueError(f"embedder is {type(self.embedder).__name__} with {len(patches)} patch embedders; use patch")
-        self.encoder, self.pooler = encoder(dim), pooler(dim)
+        self.encoder = encoder(dim)
+        self.pooler: Pooler | None = pooler(dim)
         size = patches[0].size
         self.grid = field.height // size, field.width // size
         self.set_stages([dim], [size])
@@ -68,5 +70,10 @@ class VisionTransformer(Backbone):
         return [self._hidden(x_BCHW).data[:, -patches:].mT.unflatten(2, self.grid)]  # after the class token, if there is one
 
     def vector(self, x_BCHW: Tensor) -> Tensor:
+        if self.pooler is None:
+            return super().vector(x_BCHW)
         self.check_shape(x_BCHW)
         return self.pooler(self._hidden(x_BCHW))
+
+    def keep_maps(self) -> None:
+        self.pooler = None
