@@ -5,9 +5,8 @@
 
 weft itself reads no pickle, because unpickling can execute code. This tool reads a single known file: its SHA-256 must be the one
 below, and ``torch.load(weights_only=True)`` builds nothing but tensors. OUT gets config.json and model.safetensors with the names
-of the package timm. Afterwards ``weft.load(OUT).predict(["photo.jpg"])`` classifies images,
-``weft.pretrained.load(OUT).model.encoder`` gives feature maps, and
-``structure: {type: image-classifier, encoder: efficientnet-lite0, weights: OUT}`` fine-tunes.
+of the package timm. Afterwards ``weft.load(OUT).predict(["photo.jpg"])`` classifies images, ``weft.load(OUT).model.encoder`` is
+the network, and ``structure: {type: image-classifier, encoder: efficientnet-lite0, weights: OUT}`` fine-tunes.
 
 The weights were trained with TensorFlow: images of 224 x 224 pixels are normalized as (x - 127) / 128, and convolutions are
 padded as TensorFlow does, which the network efficientnet-lite0 does by default.

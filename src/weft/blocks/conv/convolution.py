@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weft.blocks.activation import ReLU
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.core.contracts import Activation, ConvUnit, FeatureNorm
-from weft.core.options import Count, KernelSize, Natural
+from weft.core.options import Count, KernelSide, Natural
 from weft.core.registry import Build, block
 
 Padding = Literal["symmetric", "tensorflow"] | Natural
@@ -80,8 +80,8 @@ class Convolution(ConvUnit):
         out: int,
         stride: int,
         *,
-        kernel_size: KernelSize = 3,
-        width: KernelSize | None = None,
+        kernel_size: KernelSide = 3,
+        width: KernelSide | None = None,
         groups: Count | Literal["depthwise"] = 1,
         dilation: Count = 1,
         padding: Padding = "symmetric",

@@ -12,7 +12,7 @@ from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.convolution import Convolution
 from weft.blocks.conv.pooling import MaxPool2d
 from weft.core.contracts import FeatureLayer, FeatureNorm
-from weft.core.options import Dim, KernelSize
+from weft.core.options import Dim, KernelSide
 from weft.core.registry import Build, block
 
 
@@ -63,7 +63,7 @@ class Inception(FeatureLayer):
         reduce_5: Dim = 16,
         dim_5: Dim = 32,
         dim_pool: Dim = 32,
-        kernel_size: KernelSize = 5,
+        kernel_size: KernelSide = 5,
         norm: Build[FeatureNorm] | None = BatchNorm2d,
     ):
         super().__init__(channels)

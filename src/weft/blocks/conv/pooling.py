@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weft.core.contracts import FeaturePooling
-from weft.core.options import Count, KernelSize, Natural
+from weft.core.options import Count, KernelSide, Natural
 from weft.core.registry import block
 
 
@@ -40,7 +40,7 @@ class MaxPool2d(PoolingWindow):
         [5.0, 7.0, 13.0, 15.0]
     """
 
-    def __init__(self, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
+    def __init__(self, *, kernel_size: KernelSide = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
         super().__init__(kernel_size, stride, padding, ceil)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class AveragePool2d(PoolingWindow):
         [2.5, 4.5, 10.5, 12.5]
     """
 
-    def __init__(self, *, kernel_size: KernelSize = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
+    def __init__(self, *, kernel_size: KernelSide = 2, stride: Count = 2, padding: Natural = 0, ceil: bool = False):
         super().__init__(kernel_size, stride, padding, ceil)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from weft.blocks.activation import ReLU, ReLU6
 from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.convolution import Convolution, Padding
 from weft.core.contracts import Activation, ConvUnit, FeatureGate, FeatureNorm
-from weft.core.options import Count, KernelSize
+from weft.core.options import Count, KernelSide
 from weft.core.registry import Build, block
 
 
@@ -39,7 +39,7 @@ class DepthwiseSeparable(ConvUnit):
         out: int,
         stride: int,
         *,
-        kernel_size: KernelSize = 3,
+        kernel_size: KernelSide = 3,
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU,
     ):
@@ -84,7 +84,7 @@ class InvertedResidual(ConvUnit):
         stride: int,
         *,
         expansion: Count = 6,
-        kernel_size: KernelSize = 3,
+        kernel_size: KernelSide = 3,
         padding: Padding = "symmetric",
         norm: Build[FeatureNorm] = BatchNorm2d,
         activation: Build[Activation] = ReLU6,

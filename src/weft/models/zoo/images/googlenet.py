@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from weft.blocks import BatchNorm2d, Convolution, Inception, MaxPool2d
 from weft.core.contracts import Backbone, FeatureNorm
 from weft.core.fields import ImageField
-from weft.core.options import KernelSize, Positive
+from weft.core.options import KernelSide, Positive
 from weft.core.registry import Build, block
 from weft.models.zoo.images.published import register_networks
 from weft.models.zoo.tensor_names import Rule, rules
@@ -56,7 +56,7 @@ class GoogLeNet(Backbone):
         field: ImageField,
         *,
         width: Positive = 1.0,
-        kernel_size: KernelSize = 3,
+        kernel_size: KernelSide = 3,
         norm: Build[FeatureNorm] | None = partial(BatchNorm2d, eps=1e-3),
     ):
         super().__init__(field)

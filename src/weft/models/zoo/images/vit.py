@@ -37,9 +37,9 @@ class VisionTransformer(Backbone):
         >>> import torch
         >>> from functools import partial
         >>> from weft.blocks import Transformer
-        >>> network = VisionTransformer(ImageField("image", 3, 32, 32), dim=6, encoder=partial(Transformer, layers=2))
+        >>> network = VisionTransformer(ImageField("image", 3, 32, 32), dim=8, encoder=partial(Transformer, layers=2))
         >>> [tuple(maps.shape) for maps in network(torch.ones(1, 3, 32, 32))], network.strides
-        ([(1, 6, 2, 2)], (16,))
+        ([(1, 8, 2, 2)], (16,))
     """
 
     def __init__(
