@@ -203,3 +203,14 @@ def test_images_that_are_too_small_are_an_error(encoder: Any, side: int, least: 
 def test_tables_of_the_wrong_length_are_an_error(encoder: Any, message: str):
     with pytest.raises(ValueError, match=message):
         encoder(ImageField("image", 3, 96, 96))
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_dropout_is_before_the_fully_connected_layers_of_alexnet_and_after_those_of_vgg(before: bool):
+    """With everything dropped, a layer after dropout outputs its bias, and dropout after a layer zeros."""
+    field = ImageField("image", 3, 64, 64)
+    network: Any = AlexNet(field, dims=[2] * 5, hidden=4) if before else VGG(field, layers=[1], dims=[2], hidden=4)
+    layers = network.fully_connected
+    layers.drop.forward = torch.zeros_like
+    torch.nn.init.constant_(layers.layers[1].bias, 0.5)
+    assert torch.equal(network.vector(torch.randn(2, 3, 64, 64)), torch.full((2, 4), 0.5 if before else 0.0))
