@@ -213,6 +213,12 @@ def test_tensors_that_do_not_fit(folder: Path, changes: dict[str, Tensor | None]
         load(folder)
 
 
+def test_keys_of_config_json_precede_those_of_pretrained_cfg(folder: Path):
+    edit(folder, input_size=[3, 24, 28], mean=[0.1, 0.2, 0.3])
+    image = load(folder).info.images()[0]
+    assert (image.shape, image.mean, image.std) == ((3, 24, 28), (0.1, 0.2, 0.3), (0.2, 0.3, 0.1))
+
+
 def test_normalization_is_that_of_torchvision_where_config_has_none(folder: Path):
     edit(folder, pretrained_cfg=None)
     image = load(folder).info.images()[0]

@@ -139,7 +139,7 @@ class Backbone(nn.Module, ABC):
 
     def check_shape(self, x_BCHW: Tensor) -> None:
         """Raise ValueError for images of another shape than that of the data."""
-        if x_BCHW.ndim != 4 or tuple(x_BCHW.shape[1:]) != self.shape:
+        if tuple(x_BCHW.shape[1:]) != self.shape:
             raise ValueError(
                 f"{type(self).__name__} needs images B x {' x '.join(map(str, self.shape))}, as the data declares them, but got "
                 f"{' x '.join(map(str, x_BCHW.shape))}"
