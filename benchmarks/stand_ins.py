@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
 _PEOPLE, _CITIES = ("Anna", "Peter", "Maria", "Jan"), ("Berlin", "Oslo", "Rome")
 _NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
 
@@ -19,6 +22,12 @@ def _paragraph(noun: str) -> dict[str, Any]:
     answers = [{"text": city, "answer_start": len(f"The {noun} is in ")} for city in _CITIES[:1]]
     questions = [{"id": f"{noun}-1", "question": f"Where is the {noun}?", "answers": answers}]
     return {"context": f"The {noun} is in {_CITIES[0]}.", "qas": questions}
+
+
+def _draw(path: Path, brightness: int, seed: int) -> None:
+    """An image of 32 x 32 noisy pixels of one brightness."""
+    pixels_HWC = np.random.default_rng(seed).integers(brightness - 20, brightness + 20, (32, 32, 3))
+    Image.fromarray(pixels_HWC.astype(np.uint8)).save(path)
 
 
 def write_stand_ins(folder: Path) -> Path:
@@ -51,8 +60,12 @@ def write_stand_ins(folder: Path) -> Path:
     for split, some in (("train", captions), ("val", captions[::4])):
         for side, language in enumerate(("de", "en", "fr")):
             files[f"multi30k/{split}.{language}"] = "".join(pair[side] + "\n" for pair in some)
+    rows = [(f"{label}-{i}.png", label) for label in ("cat", "ship") for i in range(30)]
+    files["cifar10/train.tsv"] = "image\tlabel\n" + "".join(f"{name}\t{label}\n" for name, label in rows)
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    for number, (name, label) in enumerate(rows):
+        _draw(folder / "cifar10" / name, 40 if label == "cat" else 200, number)
     return folder

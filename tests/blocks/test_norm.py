@@ -23,12 +23,12 @@ def test_batch_norm_of_one_row_uses_running_statistics_and_does_not_update_them(
     norm = BatchNorm(4)
     for _ in range(5):
         norm(3 * torch.randn(9, 4) + 1)
-    before = norm.mean.clone(), norm.variance.clone()
+    before = norm.running_mean.clone(), norm.running_var.clone()
     row = torch.randn(1, 4)
     assert torch.equal(norm(row), norm.eval()(row))
-    assert torch.equal(norm.mean, before[0]) and torch.equal(norm.variance, before[1])
+    assert torch.equal(norm.running_mean, before[0]) and torch.equal(norm.running_var, before[1])
     norm.train()(torch.randn(2, 4))
-    assert not torch.equal(norm.mean, before[0])
+    assert not torch.equal(norm.running_mean, before[0])
 
 
 def test_unit_norm_gives_vectors_of_norm_one():

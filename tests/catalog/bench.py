@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 import weft
-from weft.blocks import ClassifierHead, SharedTokenEmbedder
+from weft.blocks import ClassifierHead, PatchEmbedder, ResNet, SharedTokenEmbedder, Transformer
 from weft.core import contracts as slots
 from weft.core.batch import Batch, Clock, collate
 from weft.core.example import CHOICE_LABELS
@@ -66,6 +66,8 @@ FILLER = 1e4
 TEXT = TextField("text", VOCAB, max_length=24, sentinel_count=6)
 SPELLED = TextField("text", VOCAB, max_length=24, characters=12)
 IMAGE = ImageField("image", 2, 32, 32)
+PHOTO = ImageField("image", 2, 80, 76)
+"""For image networks that need more pixels."""
 LABEL = LabelField("label", 3, labels=("a", "b", "c"))
 INFOS: dict[str, Info] = {
     "text": Info({"text": TEXT}, target="text"),
@@ -120,6 +122,24 @@ MASKS: tuple[Mask, ...] = (Full(), Causal(), Window(reach=1), Prefix(2), Causal(
 
 TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24, "length": 24, "dropout": 0.0}
 """Given to structures and named models, whose own sizes are too large to test with. Plain: dropout has checks of its own."""
+
+TINY_BACKBONES: Mapping[str, Mapping[str, Any]] = {
+    "alexnet": {"dims": [4, 6, 8, 8, 6], "hidden": 10},
+    "densenet": {"layers": [2, 1], "growth": 4, "stem_dim": 8},
+    "efficientnet-lite": {"width": 0.25, "depth": 0.5},
+    "feature-pyramid": {"encoder": functools.partial(ResNet, layers=[1, 1], dims=[8, 12], stem_dim=8), "dim": 8},
+    "googlenet": {"width": 0.125},
+    "inception-v3": {"width": 0.0625},
+    "mobilenet-v2": {"width": 0.25},
+    "resnet": {"layers": [1, 2], "dims": [8, 16], "stem_dim": 8},
+    "vgg": {"layers": [1, 2], "dims": [4, 8], "hidden": 10},
+    "vit": {
+        "dim": DIM,
+        "embedder": functools.partial(PatchEmbedder, size=8),
+        "encoder": functools.partial(Transformer, layers=2, position=None),
+    },
+}
+"""Small sizes of the image networks by name."""
 
 OWN_TESTS = (
     "Annealing",
@@ -190,9 +210,11 @@ def tiny(factory: Callable[..., Any], given: Mapping[str, Any]) -> Build[Any]:
     if "from_" in known and kind_of(factory) is slots.Structure:
         given = {"from_": published(), **given}
     shrunk = {k: v for k, v in TINY.items() if k in known} if kind_of(factory) is slots.Structure else {}
-    if kind_of(factory) is slots.Structure and not is_composition(factory):  # structures inside it are small too
-        inner = {k: p.default for k, p in known.items() if slot_of(p.annotation) is slots.Structure}
+    if kind_of(factory) is slots.Structure and not is_composition(factory):  # networks inside it are small too
+        inner = {k: p.default for k, p in known.items() if slot_of(p.annotation) in (slots.Structure, slots.Backbone)}
         shrunk |= {k: tiny(v, {}) for k, v in inner.items()}
+    if kind_of(factory) is slots.Backbone and base_of(factory) is not None:
+        shrunk = {k: v for k, v in TINY_BACKBONES.get(name_of(factory), {}).items() if k in known}
     shrunk |= given
     if is_composition(factory):
         return factory(**shrunk)
@@ -272,7 +294,8 @@ def _alternatives(annotation: Any, value: Any) -> list[Any]:
     for member in members:
         inner = get_args(member)
         if (slot := slot_of(member)) is not None:
-            found += [f for s, _, f in entries() if s is slot and f is not base_of(value) and _plain(f)]
+            others = [f for s, _, f in entries() if s is slot and f is not base_of(value) and _plain(f)]
+            found += [small(f) for f in others] if slot is slots.Backbone else others
         elif get_origin(member) is list and (slot := slot_of(inner[0])) is not None:
             extra = [f for s, _, f in entries() if s is slot and _plain(f)]
             found += [[*value, f] for f in extra] if isinstance(value, list) else [extra[:2]] * (len(extra) > 1)
@@ -505,6 +528,12 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
     slots.Layer: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Embedder: {"": (DIM, TEXT), "spelled": (DIM, SPELLED), "image": (DIM, IMAGE)},
     slots.Encoder: {"": (DIM,)},
+    slots.FeatureNorm: {"": (DIM,)},
+    slots.ConvUnit: {"same": (DIM, DIM, 1), "strided": (DIM, 24, 2)},
+    slots.FeatureGate: {"": (DIM,)},
+    slots.FeaturePooling: {"": ()},
+    slots.FeatureLayer: {"": (DIM,)},
+    slots.Backbone: {"small": (IMAGE,), "level": (PHOTO,)},
     slots.LayerMix: {"": (DIM, 6)},
     slots.Decoder: {"alone": (DIM, None), "memory": (DIM, MEMORY), "level": (DIM, DIM)},
     slots.Pooler: {"": (DIM,)},
@@ -517,8 +546,8 @@ WIRINGS: dict[type, dict[str, tuple[Any, ...]]] = {
 def cases(factory: Any) -> list[Case]:
     """Every wiring of the slot that the block accepts. It may refuse some with a ValueError, not all.
 
-    A memory as wide as the block is tried where another is refused; of several kinds of data, those on which a structure
-    can do something else.
+    A memory as wide as the block, or a larger image, is tried where another is refused; of several kinds of data, those on
+    which a structure can do something else.
     """
     accepted, refused = _tried(factory)
     assert accepted, f"it can be built in no way: {refused}"
@@ -545,7 +574,7 @@ def _tried(factory: Any) -> tuple[list[Case], str]:
     kind = kind_of(factory)
     accepted, refused = [], []
     for label, wiring in WIRINGS[kind].items():
-        if label == "level" and any(c.label == "memory" for c in accepted):
+        if label == "level" and any(c.label in ("memory", "small") for c in accepted):
             continue
         case = Case(factory, kind, wiring, label)
         module = _structure(factory, label) if kind is slots.Structure else _trial(case)
@@ -629,6 +658,20 @@ def _call_embedder(module: Any, case: Case, to: Mover) -> list[Tensor]:
 
 def _call_encoder(module: Any, case: Case, to: Mover) -> list[Tensor]:
     return [s.data for s in module.states(to(pack(vectors(), filler=0.5)))]
+
+
+def feature_maps(dtype: torch.dtype = torch.float32, rows: int = 3, height: int = 6, width: int = 5, seed: int = 11) -> Tensor:
+    """Feature maps of DIM channels."""
+    return normal(rows, DIM, height, width, seed=seed, dtype=dtype)
+
+
+def _call_maps(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    return [module(to(feature_maps()))]
+
+
+def _call_backbone(module: Any, case: Case, to: Mover) -> list[Tensor]:
+    x_BCHW = to(images(case.wiring[0])).data
+    return [*module(x_BCHW), module.vector(x_BCHW)]
 
 
 def _call_mix(module: Any, case: Case, to: Mover) -> list[Tensor]:
@@ -716,6 +759,12 @@ CALLS: dict[type, Callable[[Any, Case, Mover], list[Tensor]]] = {
     slots.Layer: _call_layer,
     slots.Embedder: _call_embedder,
     slots.Encoder: _call_encoder,
+    slots.FeatureNorm: _call_maps,
+    slots.ConvUnit: _call_maps,
+    slots.FeatureGate: _call_maps,
+    slots.FeaturePooling: _call_maps,
+    slots.FeatureLayer: _call_maps,
+    slots.Backbone: _call_backbone,
     slots.LayerMix: _call_mix,
     slots.Decoder: _call_decoder,
     slots.Pooler: _call_pooler,

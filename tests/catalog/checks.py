@@ -34,7 +34,9 @@ from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import (
     Activation,
     Attention,
+    Backbone,
     Classifies,
+    ConvUnit,
     Decoder,
     Decodes,
     Discriminator,
@@ -42,6 +44,10 @@ from weft.core.contracts import (
     Encoder,
     Encodes,
     ExtractsSpans,
+    FeatureGate,
+    FeatureLayer,
+    FeatureNorm,
+    FeaturePooling,
     FeedForward,
     Head,
     Layer,
@@ -82,6 +88,7 @@ from .bench import (
     VOCAB,
     Case,
     cases,
+    feature_maps,
     grid,
     heads_of,
     ids,
@@ -134,6 +141,12 @@ MODULES = (
     Layer,
     Embedder,
     Encoder,
+    FeatureNorm,
+    ConvUnit,
+    FeatureGate,
+    FeaturePooling,
+    FeatureLayer,
+    Backbone,
     LayerMix,
     Decoder,
     Pooler,
@@ -565,6 +578,133 @@ def check_score(factory: Any) -> None:
             same(found, module.scale * query @ prepared.transpose(-1, -2), "forward is not scale * (q . k) of prepared keys")
         one = module(query[1:, 1:2, 2:3], module.prepare(key[1:, 1:2, 3:4], grid(2, 5)[1:, 3:4]))
         same(one, found[1:, 1:2, 2:3, 3:4], f"{case.label}: a score depends on other queries, keys, heads or rows")
+
+
+# ----------------------------------------------------------------------------------------------------------- feature maps
+
+_CANVAS, _MARGIN = 48, 8
+"""Side of the zero images that a pattern is shifted in; output positions at their borders that the padding influences."""
+
+
+@check(FeatureNorm, ConvUnit, FeatureGate, FeaturePooling, FeatureLayer)
+@torch.no_grad()
+def check_feature_shapes(factory: Any) -> None:
+    """Channels as wired or as ``out`` declares; every ``stride``-th position, of odd sizes too; each image on its own."""
+    for case in cases(factory):
+        module = case.build(dtype=torch.float64)
+        channels = case.wiring[1] if case.kind is ConvUnit else getattr(module, "out", DIM)
+        for height, width in ((6, 5), (7, 8)):
+            x_BCHW = feature_maps(torch.float64, height=height, width=width)
+            got = module(x_BCHW)
+            assert got.shape[:2] == (3, channels), f"{case.label}: {got.shape[1]} channels, expected {channels}"
+            if case.kind not in (FeatureLayer, FeaturePooling):
+                stride = case.wiring[2] if case.kind is ConvUnit else 1
+                want = -(-height // stride), -(-width // stride)
+                assert got.shape[2:] == want, f"{case.label}: {height} x {width} becomes {tuple(got.shape[2:])}, expected {want}"
+            same(module(x_BCHW[1:2]), got[1:2], f"{case.label}: an image depends on the others")
+
+
+@check(FeatureNorm, ConvUnit, FeatureGate, FeaturePooling, FeatureLayer)
+@torch.no_grad()
+def check_translation(factory: Any) -> None:
+    """A pattern shifted by some strides gives the same feature maps, shifted: translation equivariance."""
+    for case in cases(factory):
+        module = case.build(dtype=torch.float64)
+        x_BCHW = torch.zeros(1, DIM, _CANVAS, _CANVAS, dtype=torch.float64)
+        size = module(x_BCHW).shape[-1]
+        if size < 3 * _MARGIN or _CANVAS % size:  # a grid of fixed size
+            continue
+        stride, at = _CANVAS // size, _CANVAS // 2 - 2
+        declared = case.wiring[2] if case.kind is ConvUnit else getattr(module, "stride", 1)
+        assert stride == declared, f"{case.label}: the stride is declared as {declared}, but it is {stride}"
+        outputs = []
+        for start in (at, at + stride):
+            shifted_BCHW = x_BCHW.clone()
+            shifted_BCHW[:, :, start : start + 4, start : start + 4] = feature_maps(torch.float64, 1, 4, 4)
+            outputs.append(module(shifted_BCHW))
+        inner = slice(_MARGIN, size - _MARGIN)
+        moved = outputs[0].roll((1, 1), (2, 3))[..., inner, inner]
+        same(outputs[1][..., inner, inner], moved, f"{case.label}: shifted input does not give shifted output", 1e-6)
+        assert outputs[0].std() > 0, f"{case.label}: the output does not depend on the position"
+
+
+@check(ConvUnit)
+def check_alignment(factory: Any) -> None:
+    """Padding is balanced: the window of output position i is centered at i times the stride, or before the next one's."""
+    for case in cases(factory):
+        module, stride, at = case.build(dtype=torch.float64), case.wiring[2], 4
+        x_BCHW = feature_maps(torch.float64, 1, 20, 20).requires_grad_()
+        (g,) = torch.autograd.grad(module(x_BCHW)[:, :, at, at].sum(), x_BCHW)
+        for name, seen in (("rows", g.abs().sum((0, 1, 3))), ("columns", g.abs().sum((0, 1, 2)))):
+            reach = seen.nonzero().flatten()
+            if len(reach) == len(seen):  # statistics of the whole image
+                continue
+            center = (int(reach[0]) + int(reach[-1])) / 2
+            assert 0 <= center - at * stride < stride, (
+                f"{case.label}: the window of output {at} is centered at input {center} ({name}), expected {at * stride}"
+            )
+
+
+@check(FeatureNorm, ConvUnit, FeatureLayer, Backbone)
+@torch.no_grad()
+def check_running_statistics(factory: Any) -> None:
+    """Buffers change in training only; after training on a batch, evaluation of that batch gives what training gave."""
+    plain = with_dropout(factory, 0.0)[0]
+    for case in (replace(case, factory=plain) for case in cases(factory)):
+        module = case.build()
+        before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        case.call(module)
+        for name, buffer in module.named_buffers():
+            assert torch.equal(buffer, before[name]), f"{case.label}: {name} changes in evaluation mode"
+        module.train()
+        for _ in range(60 if case.kind is FeatureNorm else 1):
+            trained = case.call(module)
+        for name, buffer in module.named_buffers():
+            assert not torch.equal(buffer, before[name]), f"{case.label}: {name} does not change in training"
+        if case.kind is FeatureNorm:  # the running variance is unbiased
+            for a, b in zip(case.call(module.eval()), trained, strict=True):
+                same(a, b, f"{case.label}: evaluation after training on one batch differs from training on it", 0.03)
+
+
+@check(Backbone)
+@torch.no_grad()
+def check_pyramid(factory: Any) -> None:
+    """Feature maps as ``channels`` and ``strides`` declare; a vector of size ``dim``; each image on its own."""
+    for case in cases(factory):
+        module, field = case.build(dtype=torch.float64), case.wiring[0]
+        x_BCHW = images(field).data.double()
+        maps, vector_BD = module(x_BCHW), module.vector(x_BCHW)
+        assert len(maps) == len(module.channels) == len(module.strides), f"{case.label}: {len(maps)} feature maps"
+        assert sorted(module.strides) == list(module.strides), (
+            f"{case.label}: strides {module.strides} are not from fine to coarse"
+        )
+        for found, channels, stride in zip(maps, module.channels, module.strides, strict=True):
+            assert found.shape[:2] == (3, channels), f"{case.label}: {found.shape[1]} channels, declared {channels}"
+            for pixels, positions in zip(x_BCHW.shape[2:], found.shape[2:], strict=True):
+                assert 0.6 * pixels / stride - 1 < positions <= -(-pixels // stride), (
+                    f"{case.label}: {pixels} pixels give {positions} positions, but the stride is declared as {stride}"
+                )
+        assert vector_BD.shape == (3, module.dim), f"{case.label}: a vector of shape {tuple(vector_BD.shape)}, dim {module.dim}"
+        for alone, together in zip((*module(x_BCHW[1:2]), module.vector(x_BCHW[1:2])), (*maps, vector_BD), strict=True):
+            same(alone, together[1:2], f"{case.label}: an image depends on the others")
+
+
+@check(Backbone)
+def check_image_shape(factory: Any) -> None:
+    """Images of another shape than declared are a ValueError that names both."""
+    for case in cases(factory):
+        module, (channels, height, width) = case.build(), case.wiring[0].shape
+        for shape in ((2, channels + 1, height, width), (2, channels, height + 8, width), (channels, height, width)):
+            for call in (module, module.vector):
+                try:
+                    call(torch.zeros(shape))
+                except ValueError as error:
+                    named = " x ".join(map(str, shape)) in str(error) and f"{height} x {width}" in str(error)
+                    assert named, f"{case.label}: the message does not name both shapes: {error}"
+                except RuntimeError as error:
+                    raise AssertionError(f"{case.label}: images of shape {shape} fail inside of torch: {error}") from error
+                else:
+                    raise AssertionError(f"{case.label}: images of shape {shape} are accepted")
 
 
 # ------------------------------------------------------------------------------------------------------------------ mixer

@@ -21,6 +21,7 @@ BROKEN = bench.fill_catalog()
 SAMPLES: dict[tuple[type, str], dict[str, Any]] = {
     (slots.Objective, "weighted"): {"parts": {"lm": NextToken, "class": Classification}, "weights": {"lm": 0.5}},
     (slots.Score, "location"): {"length": 24},
+    (slots.Backbone, "feature-pyramid"): {},
 }
 """Options for blocks that cannot be built without them."""
 
@@ -48,7 +49,13 @@ def blocks() -> list[Any]:
         pytest.param(slot, name, factory, check, id=f"{slot.__name__}-{name}-{check.__name__.removeprefix('check_')}")
         for slot, name, factory in bench.entries()
         for check in checks.checks_for(subject(slot, name, factory))
+        if check.__name__ in PAGES or not _is_size(slot, factory)
     ]
+
+
+def _is_size(slot: type, factory: Any) -> bool:
+    """Whether it is a named size of an image network: the network itself is tested, the size in tests/models/zoo."""
+    return slot is slots.Backbone and is_composition(factory)
 
 
 def varied() -> list[Any]:

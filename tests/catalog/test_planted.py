@@ -29,7 +29,7 @@ from weft.core.options import Fraction, Heads, Positive
 from weft.core.registry import Build, block, unregister
 from weft.core.seq import KV, Decoded, Memory, Seq
 
-from . import checks
+from . import checks, faulty_images
 from .bench import DIM
 from .toys import (
     Add,
@@ -870,6 +870,7 @@ PLANTED: list[tuple[checks.Check, Any, Any]] = [
     (checks.check_prepare, Follow, Overwrites),
     (checks.check_targets, Follow, PaddedTargets),
     (checks.check_targets, Follow, OutsideTargets),
+    *faulty_images.PLANTED,
 ]
 
 

@@ -272,5 +272,8 @@ def test_a_config_that_is_not_supported_or_does_not_fit(folder: Path, change: di
 def test_it_cannot_do_what_is_for_texts(folder: Path) -> None:
     with pytest.raises(ValueError, match="task masked-lm is not supported by vit; use classification or encode"):
         load(folder, task="masked-lm")
-    with pytest.raises(ValueError, match=r"is an image model without a tokenizer; load it with weft\.pretrained\.load"):
+    with pytest.raises(
+        ValueError,
+        match=r"an image model that predicts no class of a gray or color image; load it with weft\.pretrained",
+    ):
         weft.load(folder)

@@ -16,6 +16,7 @@ GROUPS = {
         "weft.core.contracts.model",
         "weft.core.contracts.networks",
         "weft.core.contracts.parts",
+        "weft.core.contracts.feature_maps",
         "weft.core.masks",
         "weft.blocks",
         "weft.models",

@@ -1,6 +1,6 @@
 """Building blocks of networks: embedders, encoders, decoders, heads and their parts. Importing this package registers them."""
 
-from weft.blocks.activation import GELU, ELUPlusOne, GELUTanh, Identity, LeakyReLU, ReLU, Sigmoid, SiLU, Tanh
+from weft.blocks.activation import GELU, ELUPlusOne, GELUTanh, Identity, LeakyReLU, ReLU, ReLU6, Sigmoid, SiLU, Tanh
 from weft.blocks.attention.alignment import AlignmentAttention
 from weft.blocks.attention.attend import attend, record_attention
 from weft.blocks.attention.linear import LinearAttention
@@ -10,8 +10,19 @@ from weft.blocks.attention.rotary_scaling import LinearScaling, Llama3Scaling, N
 from weft.blocks.attention.score import AdditiveScore, CosineScore, DotScore, GeneralScore, LocationScore, ScaledDotScore
 from weft.blocks.attention.sequence import attend_sequence
 from weft.blocks.bag_of_words import BagOfWords
+from weft.blocks.conv.batch_norm import BatchNorm2d
 from weft.blocks.conv.cnn import CNN
+from weft.blocks.conv.convolution import Convolution, Convolution2d
+from weft.blocks.conv.dense_block import DenseBlock, Transition
+from weft.blocks.conv.feature_pyramid import FeaturePyramid
 from weft.blocks.conv.gated_convolution import GatedConvolution
+from weft.blocks.conv.group_norm import GroupNorm
+from weft.blocks.conv.inception import Inception
+from weft.blocks.conv.pooling import AdaptiveAveragePool2d, AveragePool2d, MaxPool2d
+from weft.blocks.conv.residual import BasicUnit, BottleneckUnit, PlainUnit, PreActivationUnit
+from weft.blocks.conv.resnet import ResNet
+from weft.blocks.conv.separable import DepthwiseSeparable, InvertedResidual
+from weft.blocks.conv.squeeze_excitation import SqueezeExcitation
 from weft.blocks.dense import Dense
 from weft.blocks.embedding.char_cnn import CharCNN
 from weft.blocks.embedding.char_ngrams import CharNgrams
@@ -47,29 +58,42 @@ __all__ = [
     "LSTM",
     "MLP",
     "ALiBi",
+    "AdaptiveAveragePool2d",
     "AdditiveScore",
     "AlignmentAttention",
     "AttentionGRU",
     "AttentionLSTM",
+    "AveragePool2d",
     "BagOfWords",
+    "BasicUnit",
     "BatchNorm",
+    "BatchNorm2d",
+    "BottleneckUnit",
     "CharCNN",
     "CharNgrams",
     "ClassifierHead",
     "ConcatDiscriminator",
     "ConcatPooler",
+    "Convolution",
+    "Convolution2d",
     "CosineScore",
     "Dense",
+    "DenseBlock",
+    "DepthwiseSeparable",
     "DotScore",
     "ELUPlusOne",
+    "FeaturePyramid",
     "FirstPooler",
     "GELUTanh",
     "GRUDecoder",
     "GatedConvolution",
     "GatedFeedForward",
     "GeneralScore",
+    "GroupNorm",
     "Identity",
+    "Inception",
     "InterpolatedPositionEmbedder",
+    "InvertedResidual",
     "LSTMDecoder",
     "LastPooler",
     "LatentEmbedding",
@@ -83,20 +107,25 @@ __all__ = [
     "LinearScaling",
     "Llama3Scaling",
     "LocationScore",
+    "MaxPool2d",
     "MaxPooler",
     "MeanPooler",
     "MultiHeadAttention",
     "NTKScaling",
     "OrdinalHead",
     "PatchEmbedder",
+    "PlainUnit",
     "PositionConcatPooler",
     "PositionwiseFeedForward",
     "PostNorm",
+    "PreActivationUnit",
     "PreNorm",
     "ProjectionDiscriminator",
     "RMSNorm",
     "ReLU",
+    "ReLU6",
     "RelativePositionBias",
+    "ResNet",
     "RotaryPosition",
     "ScalarMix",
     "ScaledDotScore",
@@ -105,6 +134,7 @@ __all__ = [
     "SiLU",
     "Sigmoid",
     "SinusoidalPositionEmbedder",
+    "SqueezeExcitation",
     "StateSpace",
     "SumEmbedder",
     "SumLast",
@@ -115,6 +145,7 @@ __all__ = [
     "Transformer",
     "TransformerDecoder",
     "TransformerLayer",
+    "Transition",
     "UnitNorm",
     "UntiedHead",
     "YaRNScaling",

@@ -31,6 +31,26 @@ class ReLU(Activation):
         return F.relu(x)
 
 
+@block("relu6")
+class ReLU6(Activation):
+    """Rectified linear unit with the maximum 6, whose values suit low precision.
+
+    y = min(max(x, 0), 6)
+
+    Krizhevsky 2010; in MobileNet v2: Sandler et al. 2018, https://arxiv.org/abs/1801.04381
+
+    Example:
+        >>> import torch
+        >>> ReLU6()(torch.tensor([-1.0, 2.0, 8.0])).tolist()
+        [0.0, 2.0, 6.0]
+    """
+
+    nonnegative = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu6(x)
+
+
 @block("elu-plus-one")
 class ELUPlusOne(Activation):
     """Exponential linear unit plus one, which is positive: the feature map of linear attention.

@@ -89,8 +89,29 @@ class UnitNorm(Norm):
         return F.normalize(x_D, dim=-1, eps=self.eps)
 
 
+class BatchStatistics(nn.Module):
+    """Scale, shift and running statistics of batch normalization, for any number of dimensions after the features."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def add_statistics(self, dim: int, momentum: float, eps: float) -> None:
+        """Add the parameters and buffers; called once, by the constructor."""
+        self.momentum, self.eps = momentum, eps
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("running_mean", torch.zeros(dim))
+        self.register_buffer("running_var", torch.ones(dim))
+
+    def normalize(self, x_ND: Tensor) -> Tensor:
+        """Normalize each feature, which is dimension 1. A single value per feature has no variance of its own."""
+        batch_statistics = self.training and x_ND.numel() > x_ND.shape[1]
+        mean, var = self.running_mean, self.running_var
+        return F.batch_norm(x_ND, mean, var, self.weight, self.bias, batch_statistics, self.momentum, self.eps)
+
+
 @block("batch-norm")
-class BatchNorm(BatchNormalization):
+class BatchNorm(BatchNormalization, BatchStatistics):
     """Batch normalization: mean 0 and variance 1 of each feature over the rows of a batch, then a learned scale and shift.
 
     y = (x - mean_N(x)) / sqrt(var_N(x) + eps) * weight + bias
@@ -111,16 +132,7 @@ class BatchNorm(BatchNormalization):
 
     def __init__(self, dim: int, *, momentum: Fraction = 0.1, eps: Positive = 1e-5):
         super().__init__(dim)
-        self.momentum, self.eps = momentum, eps
-        self.weight = nn.Parameter(torch.ones(dim))
-        self.bias = nn.Parameter(torch.zeros(dim))
-        self.mean: Tensor
-        self.variance: Tensor
-        self.register_buffer("mean", torch.zeros(dim))
-        self.register_buffer("variance", torch.ones(dim))
+        self.add_statistics(dim, momentum, eps)
 
     def forward(self, x_D: Tensor) -> Tensor:
-        x_ND = x_D.reshape(-1, x_D.shape[-1])
-        batch_statistics = self.training and len(x_ND) > 1  # one row has no variance
-        y_ND = F.batch_norm(x_ND, self.mean, self.variance, self.weight, self.bias, batch_statistics, self.momentum, self.eps)
-        return y_ND.reshape(x_D.shape)
+        return self.normalize(x_D.reshape(-1, x_D.shape[-1])).reshape(x_D.shape)

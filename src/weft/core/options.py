@@ -24,6 +24,8 @@ Dim = Annotated[int, Ge(1), Le(10**6)]
 Heads = Annotated[int, Ge(1), Le(10**4)]
 KernelSize = Annotated[int, Ge(1), Le(1000)]
 """Positions that a convolution spans; one of more would take minutes to build."""
+KernelSide = Annotated[int, Ge(1), Le(100)]
+"""Height and width of the kernel of a 2-D convolution or pooling."""
 Vocab = Annotated[int, Ge(8), Le(10**8)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 Fraction = Annotated[float, Ge(0), Le(1)]

@@ -30,7 +30,7 @@ from weft.inference.published import open_published
 from weft.inference.trained_run import TrainedRun
 from weft.learning import write_weights
 from weft.learning.network import Network
-from weft.models.zoo.family import FAMILIES
+from weft.models.zoo.family import FAMILIES, model_type_of
 from weft.models.zoo.option_paths import option_at, with_options
 from weft.pretrained import PublishedModel
 from weft.pretrained.saving import Origin, write_folder
@@ -84,7 +84,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
     structure = plans(run.run)[-1].structure
     structure = structure() if is_composition(structure) else structure
     origin = read_origin(source)
-    if kind not in (None, origin.config.get("model_type")):
+    if origin.config and kind not in (None, model_type_of(origin.config)):
         origin = PublishedFiles()  # its config belongs to another family
     if not origin.config:
         structure = _shift_positions(run.model, structure, run.codec.info)
@@ -95,7 +95,7 @@ def to_published(run_folder: str | Path, out: str | Path, kind: str | None = Non
             run.model,
             structure,
             new,
-            model_type=kind or origin.config.get("model_type"),
+            model_type=kind or (model_type_of(origin.config) if origin.config else None),
             config=config,
             origin=Origin(origin.config) if origin.config else None,
         )

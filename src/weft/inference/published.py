@@ -21,7 +21,7 @@ from weft.core.contracts import (
     Tokenizer,
 )
 from weft.core.fields import Field, Info, LabelField, LabelsField, NumberField, TextField
-from weft.data import LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
+from weft.data import LabeledImages, LabeledText, MultipleChoice, ParallelText, PlainText, QuestionAnswering, TaggedText
 from weft.data.requests import RequestSpec
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.generate.frontier import positions
@@ -38,7 +38,7 @@ from weft.objectives import (
     SpanAnswer,
     Tagging,
 )
-from weft.pretrained import PublishedModel, load
+from weft.pretrained import PretrainedModel, PublishedModel, load
 from weft.pretrained.generation_config import check_padding, eos_ids, merge_generation_config, special_ids, start_ids
 from weft.training.build import choose_device
 from weft.training.run import Run
@@ -51,13 +51,13 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
     """Open a published model with its tokenizer as a run.
 
     Args:
-        name: Folder in the Hugging Face layout, GGUF file, name of a packaged model, or name on the hub.
+        name: Folder in the Hugging Face layout, of an image network too; GGUF file, name of a packaged model, or name on the hub.
         task: Task of the model; None = the task it was published for.
         device: Device to compute on.
     """
     loaded = load(name, task=task)
     if not loaded.info.texts():
-        raise ValueError(f"{name} is an image model without a tokenizer; load it with weft.pretrained.load")
+        return _open_image_classifier(str(name), loaded, device)
     tokenizer: Any = loaded.tokenizer
     check_padding(loaded.published.config, tokenizer.special, tokenizer.names)
     info = _with_token_ids(loaded.info, loaded.published, tokenizer, loaded.model.provides(), positions(loaded.model))
@@ -86,6 +86,22 @@ def open_published(name: str | Path, *, task: str | None = None, device: str = "
         trained.start_ids = start_ids(model, codec.info, merge_generation_config(loaded.published.config, loaded.published.path))
     trained.pair_format = pair_of(trained)
     return trained
+
+
+def _open_image_classifier(name: str, loaded: PretrainedModel, device: str) -> TrainedRun:
+    """A classifier of images as a run."""
+    image, label = loaded.info.images()[0], loaded.info.fields.get("label")
+    if not isinstance(label, LabelField) or image.channels not in (1, 3):
+        raise ValueError(
+            f"{name} is an image model that predicts no class of a gray or color image; load it with weft.pretrained.load"
+        )
+    size = (image.height, image.width)
+    data: Any = partial(LabeledImages, train="your-data.tsv", labels=label.labels, size=size, channels=image.channels)
+    run = Run(data=data, structure=loaded.structure, objective=Classification, learning=partial(Gradient, steps=1))
+    run.name = Path(name).name
+    info = Info(loaded.info.fields, image.name, f"the published model {loaded.published.path.name}")
+    model = loaded.model.to(choose_device(device))
+    return TrainedRun(run, model, Codec(info, {}), {"": Classification(info, model.dim)})
 
 
 def pair_of(trained: TrainedRun) -> RequestSpec | None:

@@ -6,10 +6,20 @@ from functools import partial
 
 from weft.blocks import PatchEmbedder, Transformer
 from weft.core.contracts import Embedder, Encoder, EncodesImages, Pooler
-from weft.core.fields import Info
+from weft.core.fields import ImageField, Info
 from weft.core.options import Dim, FileOrFolder
 from weft.core.registry import Build, block
 from weft.models.encoder_model import EncoderModel
+
+
+def image_field(info: Info) -> ImageField:
+    """The image of the data. Raises ValueError for data without one."""
+    images = info.images()
+    if not images:
+        raise ValueError(
+            f"the data ({info.data}) has no image field, only {', '.join(info.fields)}; use data such as labeled-images"
+        )
+    return images[0]
 
 
 @block("image-encoder")
@@ -29,7 +39,6 @@ class ImageEncoder(EncoderModel, EncodesImages):
 
     Example:
         >>> import torch
-        >>> from weft.core.fields import ImageField
         >>> from weft.core.seq import Seq
         >>> model = ImageEncoder(Info({"image": ImageField("image", 3, 32, 32)}), dim=8)
         >>> model.encode(Seq(torch.zeros(1, 3, 32, 32))).data.shape
@@ -46,9 +55,4 @@ class ImageEncoder(EncoderModel, EncodesImages):
         pooler: Build[Pooler] | None = None,
         weights: FileOrFolder | None = None,
     ):
-        images = info.images()
-        if not images:
-            raise ValueError(
-                f"the data ({info.data}) has no image field, only {', '.join(info.fields)}; use data such as labeled-images"
-            )
-        super().__init__(info, images[0], dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)
+        super().__init__(info, image_field(info), dim=dim, embedder=embedder, encoder=encoder, pooler=pooler, weights=weights)

@@ -20,7 +20,7 @@ from weft.core.hub import find_model
 from weft.core.registry import Build, name_of, option_values
 from weft.data.tokenizers.pretrained import PretrainedTokenizer
 from weft.models.zoo.config import ModelConfig
-from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
+from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, model_type_of
 from weft.models.zoo.tensor_names import Translated, their_name, to_ours
 from weft.pretrained.empty_init import SkipInit
 from weft.pretrained.gguf import GGUFModel
@@ -55,11 +55,12 @@ class PublishedModel:
             )
         self.layout: ModelLayout = HuggingFaceFolder(path) if gguf is None else GGUFModel(gguf)
         self.path, config = self.layout.path, self.layout.config
-        model_type = str(config.get("model_type"))
+        model_type = model_type_of(config)
         if model_type not in FAMILIES:
-            known = ", ".join(FAMILIES)
-            where, near = self.path / "config.json", nearest(model_type, FAMILIES)
-            raise ValueError(f"{where}: unknown model_type {model_type!r}{near} (supported: {known})")
+            networks = [name for family in FAMILIES.values() for name in family.networks]
+            key, known = ("architecture", networks) if "architecture" in config else ("model_type", FAMILIES)
+            where, near = self.path / "config.json", nearest(model_type, known)
+            raise ValueError(f"{where}: unknown {key} {model_type!r:.100}{near} (supported: {', '.join(known)})")
         self.family: Family = FAMILIES[model_type]
         self.config: ModelConfig = config_of(config)
         with self._error_context():

@@ -17,7 +17,7 @@ from weft.core.contracts import Structure
 from weft.core.files import check_free, complete_folder
 from weft.core.io import write_json
 from weft.core.registry import Build, identity, name_of, option_values
-from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied
+from weft.models.zoo.family import FAMILIES, Family, config_of, is_tied, model_type_of
 from weft.models.zoo.option_paths import option_at
 from weft.models.zoo.tensor_names import shorten, to_theirs
 from weft.pretrained.sentence_layout import body_of, pooling_of, write_modules
@@ -105,12 +105,15 @@ def write_folder(
     before = {} if origin is None else {key: value for key, value in origin.config.items() if key not in FILE_KEYS}
     if kept is not None and origin is not None:
         known = config_of(origin.config, family.model_type)
-        sizes = {key: size for key, size in family.data_config(tensors).items() if known[key] != size}
+        sizes = {key: size for key, size in family.data_config(model).items() if known[key] != size}
         content, named = {**before, **sizes}, {**origin.unused, **named}
+        if family.networks:
+            del content["model_type"]  # the architecture implies it
     else:
         labels = label_config([f"LABEL_{i}" for i in range(classes[0])]) if classes else {}
-        content = {"model_type": family.model_type, "architectures": [architecture], **family.data_config(tensors), **labels}
+        content = {"model_type": family.model_type, "architectures": [architecture], **family.data_config(model), **labels}
         content = {**before, **content, **family.to_config(structure), **config}
+        content = _as_network(content) if family.networks else content
     write_json(folder / "config.json", content)
     save_file(named, str(folder / "model.safetensors"), metadata={"format": "pt"})
 
@@ -124,7 +127,7 @@ def _kept_class(origin: Origin | None, structure: Build[Structure], family: Fami
         family: Its family.
         lossless: Whether tensors that classes without a head lack are zero.
     """
-    if origin is None or origin.config.get("model_type") != family.model_type:
+    if origin is None or model_type_of(origin.config) != family.model_type:
         return None
     config = config_of(origin.config)
     names = [name for name in config.get("architectures") or [next(iter(family.tasks))] if name in family.tasks]
@@ -217,6 +220,14 @@ def _tensor_names_of_heads(structure: Build[Structure]) -> list[str]:
 def label_config(names: Sequence[str]) -> dict[str, Any]:
     """``id2label`` and ``label2id`` of config.json."""
     return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
+
+def _as_network(config: Mapping[str, Any]) -> dict[str, Any]:
+    """config.json of an image network: ``architecture`` names it, ``label_names`` the classes."""
+    kept = {key: value for key, value in config.items() if key not in ("model_type", "architectures", "id2label", "label2id")}
+    names = list(config["id2label"].values())
+    named = {} if names == [f"LABEL_{i}" for i in range(len(names))] else {"label_names": names}
+    return {"architecture": kept["architecture"], "num_classes": len(names), **kept, **named}
 
 
 def _refuse_oblong_images(model: nn.Module) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from weft.core.contracts import Pooler, Structure
 from weft.core.options import Model
 from weft.core.registry import Build, composition, is_composition, name_of, option_values
+from weft.models.image_classifier import ImageClassifier
 from weft.models.zoo.family import Task
 from weft.pretrained.folder import PublishedModel, is_published
 from weft.pretrained.load_weights import LoadReport, load_tensors
@@ -67,7 +69,17 @@ def _initialize(model: nn.Module, structure: Build[Structure], folder: Path) -> 
     if not is_published(folder) and (folder / "model.safetensors").is_file():  # the folder of a run
         from weft.learning import read_weights
 
-        return load_tensors(model, read_weights(folder / "model.safetensors"), folder)
+        return load_tensors(model, _of_same_classes(model, read_weights(folder / "model.safetensors")), folder)
     published = PublishedModel(folder)
     structure = _resolved(structure)
-    return published.load_into(model, structure, published.our_tensors(structure))
+    found = published.our_tensors(structure)
+    return published.load_into(model, structure, replace(found, tensors=_of_same_classes(model, found.tensors)))
+
+
+def _of_same_classes(model: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors without the head of an image classifier of other classes: the network serves any, as those of ImageNet do."""
+    if not isinstance(model, ImageClassifier):
+        return tensors
+    own, head = model.state_dict(), [name for name in tensors if name.startswith("classifier.")]
+    fits = all(name in own and own[name].shape == tensors[name].shape for name in head)
+    return tensors if fits else {name: tensor for name, tensor in tensors.items() if name not in head}

@@ -4,6 +4,7 @@ A slot's ``__init__`` fixes the wiring: what the parent passes to every block th
 """
 
 from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
+from weft.core.contracts.feature_maps import ConvUnit, FeatureGate, FeatureLayer, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
@@ -30,7 +31,7 @@ from weft.core.contracts.model import (
     Variational,
     protocol,
 )
-from weft.core.contracts.networks import Decoder, Embedder, Encoder, Head, Injection
+from weft.core.contracts.networks import Backbone, Decoder, Embedder, Encoder, Head, Injection
 from weft.core.contracts.objective import (
     Annealing,
     Corrupted,
@@ -71,12 +72,14 @@ __all__ = [
     "Activation",
     "Annealing",
     "Attention",
+    "Backbone",
     "BatchNormalization",
     "BatchSource",
     "Classifies",
     "ClassifiesPairs",
     "Codec",
     "Constraint",
+    "ConvUnit",
     "Corpus",
     "Corrupted",
     "Data",
@@ -94,6 +97,10 @@ __all__ = [
     "EvaluationContext",
     "ExamplePool",
     "ExtractsSpans",
+    "FeatureGate",
+    "FeatureLayer",
+    "FeatureNorm",
+    "FeaturePooling",
     "FeedForward",
     "FreeBits",
     "Head",
@@ -134,6 +141,7 @@ __all__ = [
     "Tokenizer",
     "Transform",
     "Variational",
+    "pooling_stride",
     "protocol",
     "require",
 ]

@@ -1,8 +1,9 @@
-"""Contracts of the kinds of network: embedder, encoder, decoder, head. Shape suffixes: see seq.py."""
+"""Contracts of the kinds of network: embedder, encoder, decoder, image backbone, head. Shape suffixes: see seq.py."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -96,6 +97,64 @@ class Decoder(SeqModule, ABC):
     @abstractmethod
     def step(self, x: Seq, state: Any) -> Decoded:
         """Advance by B x S vectors (S > 1: prefill; the mask marks real tokens). The old state must not be used afterwards."""
+
+
+@slot
+class Backbone(nn.Module, ABC):
+    """An image network: B x C x H x W to the feature maps of its stages, from fine to coarse, and to one vector.
+
+    A subclass sets ``channels`` and ``strides`` and implements ``feature_maps``. ``field`` declares the images.
+    """
+
+    channels: tuple[int, ...]
+    """Channels of the feature maps of each stage."""
+    strides: tuple[int, ...]
+    """Pixels of the image per position of the feature maps, of each stage."""
+    dim: int
+    """Size of the vector; by default the channels of the last stage."""
+
+    def __init__(self, field: ImageField):
+        super().__init__()
+        if not isinstance(field, ImageField):
+            raise ValueError(f"{type(self).__name__} needs images, but the field {field.name!r} is of kind {field.kind}")
+        self.field, self.shape = field, field.shape
+
+    def set_stages(self, channels: Sequence[int], strides: Sequence[int], dim: int | None = None) -> None:
+        """Set ``channels``, ``strides`` and ``dim``."""
+        self.channels, self.strides, self.dim = tuple(channels), tuple(strides), dim or channels[-1]
+
+    def require_side(self, pixels: int) -> None:
+        """Raise ValueError for images with a side below ``pixels``, where a stage would have no position left."""
+        _, height, width = self.shape
+        if min(height, width) < pixels:
+            raise ValueError(
+                f"{type(self).__name__} needs images of at least {pixels} x {pixels} pixels, but they have {height} x {width}; "
+                "resize them, or use a network with smaller strides"
+            )
+
+    def forward(self, x_BCHW: Tensor) -> list[Tensor]:
+        """Feature maps B x C_s x h_s x w_s of every stage s, from fine to coarse. Raises ValueError for another image shape."""
+        self.check_shape(x_BCHW)
+        return self.feature_maps(x_BCHW)
+
+    def check_shape(self, x_BCHW: Tensor) -> None:
+        """Raise ValueError for images of another shape than that of the data."""
+        if tuple(x_BCHW.shape[1:]) != self.shape:
+            raise ValueError(
+                f"{type(self).__name__} needs images B x {' x '.join(map(str, self.shape))}, as the data declares them, but got "
+                f"{' x '.join(map(str, x_BCHW.shape))}"
+            )
+
+    @abstractmethod
+    def feature_maps(self, x_BCHW: Tensor) -> list[Tensor]:
+        """What ``forward`` returns, for images of the right shape."""
+
+    def vector(self, x_BCHW: Tensor) -> Tensor:
+        """B x D, the image as one vector; by default the average of the last stage over all positions."""
+        return self(x_BCHW)[-1].mean((2, 3))
+
+    def keep_maps(self) -> None:
+        """Remove the layers that only ``vector`` needs, for models that use the feature maps; then it is the default average."""
 
 
 @slot

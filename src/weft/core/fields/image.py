@@ -22,13 +22,16 @@ MAX_PIXELS = 1 << 26
 @field_kind("image")
 @dataclass(frozen=True)
 class ImageField(Field):
-    """An image: C x H x W floats in [-1, 1], read from the file that a cell names. It is stored nowhere, but read on demand.
+    """An image: C x H x W floats, (x / 255 - mean) / std for bytes x, read from the file that a cell names. It is stored nowhere,
+    but read on demand.
 
     Args:
         name: ``image``.
         channels: 3 = RGB; 1 = grayscale.
         height: Height in pixels, after resizing.
         width: Width in pixels, after resizing.
+        mean: Mean of the pixels, of each channel or of all; 0 to 1.
+        std: Standard deviation of the pixels, of each channel or of all. By default the result is in [-1, 1].
 
     Example:
         >>> ImageField("image", channels=3, height=24, width=32).describe()
@@ -40,9 +43,16 @@ class ImageField(Field):
     channels: int
     height: int
     width: int
+    mean: tuple[float, ...] = (0.5,)
+    std: tuple[float, ...] = (0.5,)
 
     def __post_init__(self):
         require_positive(self, "channels", "height", "width")
+        for values in (self.mean, self.std):
+            if len(values) not in (1, self.channels):
+                raise ValueError(f"the field {self.name!r} has {len(values)} means or deviations for {self.channels} channels")
+        if not min(self.std) > 0:
+            raise ValueError(f"the field {self.name!r} has std {min(self.std)}; it must be positive")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -68,7 +78,7 @@ class ImageField(Field):
 
 
 def read_image(path: str | Path, field: ImageField) -> np.ndarray:
-    """Return an image file as a float array C x H x W in [-1, 1], resized to the field's size.
+    """Return an image file as a float array C x H x W, resized and normalized as the field declares.
 
     8-bit values are scaled from [0, 255], 16- and 32-bit integers from [0, 65535], floats from [0, 1]; values outside of these
     ranges are an error. Of an animation, the first frame is read.
@@ -89,7 +99,8 @@ def read_image(path: str | Path, field: ImageField) -> np.ndarray:
         reason = f"not one of {', '.join(FORMATS)}" if type(error).__name__ == "UnidentifiedImageError" else str(error)
         raise ValueError(f"{path}: cannot be read as an image: {reason}") from None
     pixels_HWC = np.asarray(resized, np.float32).reshape(field.height, field.width, field.channels)
-    return np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) / 127.5 - 1.0
+    mean_C11, std_C11 = (np.array(values, np.float32).reshape(-1, 1, 1) * 255 for values in (field.mean, field.std))
+    return (np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) - mean_C11) / std_C11
 
 
 def _bytes_per_channel(image: Any) -> Any:

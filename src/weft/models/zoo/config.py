@@ -36,6 +36,9 @@ TYPES: dict[str, Any] = {
     "decoder_start_token_id": Annotated[int, Ge(-1), Le(10**8)],
     "tie_word_embeddings": bool,
     "num_labels": Dim,
+    "architecture": str,
+    "num_classes": Dim,
+    "label_names": list[str],
     "problem_type": Literal["regression", "single_label_classification", "multi_label_classification"],
 }
 """Types of the keys of config.json that all families share."""
@@ -98,7 +101,12 @@ class ModelConfig(dict[str, Any]):
 
     def labels(self) -> tuple[str, ...]:
         """The class names, by class index."""
-        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(self.get("num_labels", 2))}
+        if names := self.get("label_names"):
+            if len(names) != self.get("num_classes", len(names)):
+                raise ValueError(f"config.json: label_names has {len(names)} names, but num_classes is {self['num_classes']}")
+            return tuple(names)
+        number = self.get("num_labels", self.get("num_classes", 2))
+        named = self.get("id2label") or {str(i): f"LABEL_{i}" for i in range(number)}
         if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))}:
             raise ValueError(f"config.json: id2label is {named!r}, but it must name the classes 0, 1, 2, ..., each once")
         return tuple(str(named[str(i)]) for i in range(len(named)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import nn
 
 from weft.core.contracts import Embedder, Structure
 from weft.core.fields import ImageField, TextField
@@ -32,9 +32,9 @@ Task = Literal[
 """Tasks of published models, each with its head. ``encode`` has none: it outputs hidden states."""
 
 
-def vocab_size(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def vocab_size(model: nn.Module) -> dict[str, Any]:
     """``vocab_size`` of config.json: the number of token embeddings."""
-    return {"vocab_size": next(t.shape[0] for n, t in tensors.items() if n.endswith("embedder.parts.0.weight"))}
+    return {"vocab_size": next(t.shape[0] for n, t in model.state_dict().items() if n.endswith("embedder.parts.0.weight"))}
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,11 @@ class Family:
         zero: Pairs of our tensor names: the first is zero in files that have only the second.
         ignored: Patterns of their tensor names that are buffers or constants, not weights.
         field: config.json -> the input field.
-        data_config: our tensors -> the keys of config.json that the data determines: for text, the vocabulary size.
+        data_config: our model -> the keys of config.json that the data determines: for text, the vocabulary size.
         gguf: How its models are stored in GGUF files; None = they are not supported.
         with_positions: For image models: (structure, position embedder) -> the structure with that position embedder.
+        networks: For image networks: the values of the key ``architecture``, which their config.json has in place of
+            ``model_type`` and ``architectures``, as those of the package timm do.
     """
 
     model_type: str
@@ -71,9 +73,10 @@ class Family:
     zero: Sequence[tuple[str, str]] = ()
     ignored: Sequence[str] = ()
     field: Callable[[ModelConfig], TextField | ImageField] = text_field
-    data_config: Callable[[Mapping[str, Tensor]], dict[str, Any]] = vocab_size
+    data_config: Callable[[nn.Module], dict[str, Any]] = vocab_size
     gguf: GGUFNames | None = None
     with_positions: Callable[[Build[Structure], Build[Embedder]], Build[Structure]] | None = None
+    networks: Sequence[str] = ()
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
@@ -105,9 +108,17 @@ def register_family(family: Family) -> Family:
     return family
 
 
+def model_type_of(values: Mapping[str, Any]) -> str:
+    """The model type of a config.json: its own, or that of the family of its ``architecture``."""
+    if "model_type" in values or "architecture" not in values:
+        return str(values.get("model_type"))
+    name = str(values["architecture"])
+    return next((family.model_type for family in FAMILIES.values() if name in family.networks), name)
+
+
 def config_of(values: Mapping[str, Any], model_type: str | None = None) -> ModelConfig:
     """A config.json with the defaults of its family."""
-    model_type = model_type or str(values.get("model_type"))
+    model_type = model_type or model_type_of(values)
     family = FAMILIES.get(model_type)
     defaults, types = ({}, {}) if family is None else (family.defaults, family.types)
     return ModelConfig({**values, "model_type": model_type}, defaults=defaults, types=types)

@@ -7,7 +7,7 @@ from functools import partial
 from math import isqrt
 from typing import Any, Literal
 
-from torch import Tensor
+from torch import nn
 
 from weft.blocks import (
     GELU,
@@ -175,7 +175,8 @@ def _image_field(config: ModelConfig) -> ImageField:
     return ImageField("image", config["num_channels"], side, side)
 
 
-def _data_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _data_config(model: nn.Module) -> dict[str, Any]:
+    tensors = model.state_dict()
     _, channels, patch, _ = tensors["embedder.parts.0.weight"].shape
     positions = len(tensors["embedder.parts.0.position.weight"])
     return {"num_channels": channels, "image_size": isqrt(positions - 1) * patch}
