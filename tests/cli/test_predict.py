@@ -99,6 +99,15 @@ def test_a_table_is_read_by_its_columns_without_header_quotes_and_labels(home: P
     assert answer.out.splitlines() == films.predict(texts)
 
 
+def test_a_line_that_cannot_be_read_has_no_prediction(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_bytes(b"good film\n\xff bad\nbad film\n")
+    wanted = weft("predict", home / "films", given=b"good film\nbad film\n").out.split("\n")
+    for arguments in (["texts.txt"], ["texts.txt", "--format", "lines"]):
+        answer = weft("predict", home / "films", tmp_path / arguments[0], *arguments[1:])
+        assert answer.out.split("\n") == [wanted[0], "", *wanted[1:]]
+        assert "1 of 3 rows have no prediction" in answer.err and "texts.txt:2: not valid UTF-8" in answer.err
+
+
 @pytest.mark.parametrize(
     ("trained", "own"), [("cp1252", "cp1252"), *((a, b) for a in ("cp1252", "utf-16", "utf-8") for b in ("utf-16", "utf-8"))]
 )

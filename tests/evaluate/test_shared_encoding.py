@@ -1,6 +1,8 @@
 """Loss, prediction and class probabilities of a batch come from one encoder pass."""
 
 import gc
+import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -145,3 +147,32 @@ def test_a_method_that_was_set_on_the_model_is_restored() -> None:
         assert model.encode is not own and model.encode(Input()) == 7
         raise KeyError
     assert vars(model)["encode"] is own
+
+
+def test_threads_predict_the_same_with_one_model() -> None:
+    model, x, failed = _Squares().eval(), torch.arange(4.0), list[BaseException]()
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                with shared_encoding(model):
+                    assert torch.equal(model.encode(x), x * x) and model.encode(x) is model.encode(x)
+        except BaseException as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed and "encode" not in vars(model)
+
+
+class _Squares(torch.nn.Module):
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x

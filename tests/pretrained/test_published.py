@@ -529,6 +529,30 @@ def change(folder: Path, **config: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | config))
 
 
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+        {"rope_type": "linear", "factor": 4.0, "rope_theta": 50.0},
+    ],
+)
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen2"])
+def test_a_scaling_that_is_added_to_a_config_wins(name: str, scaling: dict[str, Any], tmp_path: Path) -> None:
+    written(name, 1, tmp_path)
+    change(tmp_path, rope_scaling=scaling)
+    theirs, (ids, real) = hf.AutoModelForCausalLM.from_pretrained(tmp_path).eval(), rows(1)
+    with torch.no_grad():
+        ours = load(tmp_path).model.eval()(ids, real)
+        close(ours[real], theirs(ids, attention_mask=real.long()).logits[real])
+
+
+def test_types_of_layers_of_a_mistral_are_refused(tmp_path: Path) -> None:
+    written("mistral", 1, tmp_path)
+    change(tmp_path, layer_types=["full_attention", "sliding_attention"])
+    with pytest.raises(ValueError, match="layer_types"):
+        load(tmp_path)
+
+
 def test_an_unknown_family_names_the_nearest(folder: Path) -> None:
     change(folder, model_type="bret")
     with pytest.raises(ValueError, match=r"unknown model_type 'bret'; did you mean 'bert'\?"):

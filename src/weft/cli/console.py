@@ -35,7 +35,18 @@ def print_line(text: str) -> None:
 
 
 def read_lines(file: Path | None) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file or of standard input. Only a line feed ends a line, so N lines give N outputs."""
+    """Yield the lines of a UTF-8 file or of standard input. Only a line feed ends a line, so N lines give N outputs.
+
+    Raises ValueError for a line that is not valid UTF-8.
+    """
+    for number, (line, problem) in enumerate(lines_and_problems(file), 1):
+        if problem:
+            raise ValueError(f"{file or 'standard input'}:{number}: {problem}")
+        yield line
+
+
+def lines_and_problems(file: Path | None) -> Iterator[tuple[str, str]]:
+    """Yield the lines of ``read_lines``, each with its problem: "" = none, else that it is not valid UTF-8."""
     name = str(file or "standard input")
     try:
         with contextlib.nullcontext(sys.stdin.buffer) if file is None else file.open("rb") as stream:
@@ -43,9 +54,9 @@ def read_lines(file: Path | None) -> Iterator[str]:
                 if len(line) >= MAX_DATA_BYTES:
                     raise ValueError(f"{name}:{number}: the line has more than {MAX_DATA_BYTES:,} bytes; split it")
                 try:
-                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r")
+                    yield line.decode("utf-8-sig" if number == 1 else "utf-8").removesuffix("\n").removesuffix("\r"), ""
                 except UnicodeDecodeError as error:
-                    raise ValueError(f"{name}:{number}: not valid UTF-8: {error.reason} (byte {error.start})") from None
+                    yield "", f"not valid UTF-8: {error.reason} (byte {error.start})"
     except OSError as error:
         hint = "" if file is None or file.exists() else "; a text itself is passed by standard input: echo 'a text' | weft ..."
         raise ValueError(f"cannot read {name}: {error.strerror}{hint}") from None

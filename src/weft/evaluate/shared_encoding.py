@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from threading import RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from torch import nn
 
 _METHODS = ("encode", "features")
 """Methods of a structure that map an input to hidden states, deterministically in evaluation mode."""
+_LOCKS: WeakKeyDictionary[nn.Module, AbstractContextManager[Any]] = WeakKeyDictionary()
+"""A lock for each model: within the context its methods are replaced, which other threads must not see."""
 
 
 @contextmanager
@@ -17,7 +21,8 @@ def shared_encoding(model: nn.Module) -> Iterator[None]:
     """Within the context, ``model.encode(x)`` and ``model.features(x)`` run once for each input object ``x``.
 
     Use it around one batch, in evaluation mode and without gradient: the hidden states of the batch stay in memory until the
-    context ends. In training mode, where dropout differs between two passes, it does nothing.
+    context ends. In training mode, where dropout differs between two passes, it does nothing. Other threads that use it with the
+    same model wait.
 
     Args:
         model: A structure in evaluation mode.
@@ -32,17 +37,18 @@ def shared_encoding(model: nn.Module) -> Iterator[None]:
         ...     _ = model.encode(x), model.encode(x)
         encoding (1, 2)
     """
-    names = [] if model.training else [name for name in _METHODS if callable(getattr(model, name, None))]
-    before = {name: vars(model)[name] for name in names if name in vars(model)}
-    for name in names:
-        setattr(model, name, _once_per_input(getattr(model, name)))
-    try:
-        yield
-    finally:
+    with _LOCKS.setdefault(model, RLock()):
+        names = [] if model.training else [name for name in _METHODS if callable(getattr(model, name, None))]
+        before = {name: vars(model)[name] for name in names if name in vars(model)}
         for name in names:
-            delattr(model, name)
-            if name in before:
-                setattr(model, name, before[name])
+            setattr(model, name, _once_per_input(getattr(model, name)))
+        try:
+            yield
+        finally:
+            for name in names:
+                delattr(model, name)
+                if name in before:
+                    setattr(model, name, before[name])
 
 
 def _once_per_input(method: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from weft.cli.console import FAILURE, batch_size, message, print_json_line, print_line, read_lines, stream
+from weft.cli.console import FAILURE, batch_size, lines_and_problems, message, print_json_line, print_line, stream
 from weft.cli.options import Json, RunOrModel, Source, command
 from weft.cli.runs import PREDICTORS, capabilities, commands_for, load_for_files
 
@@ -125,11 +125,12 @@ def _rows(trained: TrainedRun, file: Path | None, source: ReadsInputs | None) ->
     if source is not None and file is not None:
         yield from read_inputs(source, file)
         return
-    for number, line in enumerate(read_lines(file), 1):
+    for number, (line, problem) in enumerate(lines_and_problems(file), 1):
         try:
-            yield ParsedRow(str(file or "standard input"), number, trained.cells(line))
+            cells = {} if problem else trained.cells(line)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
+        yield ParsedRow(str(file or "standard input"), number, cells, problem)
 
 
 def _predictions(trained: TrainedRun, rows: Iterable[ParsedRow]) -> Iterator[Prediction]:

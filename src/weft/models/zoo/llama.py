@@ -438,6 +438,7 @@ _MISTRAL_KEYS = revised(
     Key("sliding_window", _WINDOW, "decoder.layer.mask", default=4096),
     Constant("attention_bias", False),
     Constant("mlp_bias", False),
+    Constant("layer_types", None),
     DataKey("max_position_embeddings", Dim, default=131_072),
 )
 _QWEN2_KEYS = revised(

@@ -17,8 +17,8 @@ from weft.models.zoo.option_paths import option_at
 
 
 def _rope(config: ModelConfig) -> dict[str, Any]:
-    """The options of rotary positions: ``rope_parameters``, or ``rope_theta`` and ``rope_scaling`` of older versions."""
-    given = config.get("rope_parameters") or {**(config.get("rope_scaling") or {}), "rope_theta": config["rope_theta"]}
+    """The options of rotary positions: ``rope_scaling``, or ``rope_parameters``; as in transformers, the first one wins."""
+    given = config.get("rope_scaling") or config.get("rope_parameters") or {}
     rope = {"rope_theta": config["rope_theta"], **{key: value for key, value in given.items() if value is not None}}
     rope.setdefault("rope_type", rope.pop("type", "default"))
     if rope.get("partial_rotary_factor", 1.0) != 1.0:
