@@ -188,5 +188,7 @@ def test_an_override_may_be_a_reference(read, small: str) -> None:
 
 
 def test_all_errors_are_reported_at_once(errors_of, small: str) -> None:
-    lines = errors_of(small.replace("steps: 3", "steps: 0\n  steps: 3"), ["x", "device=gpu", "structure.dim.y=1", "seed=${nope}"])
+    lines = errors_of(
+        small.replace("steps: 3", "steps: 0\n  keep: many"), ["x", "device=gpu", "structure.dim.y=1", "seed=${nope}"]
+    )
     assert [line.rpartition(": ")[0].partition(": ")[0] for line in lines] == ["command line"] * 4 + ["r.yaml:11", "r.yaml:12"]

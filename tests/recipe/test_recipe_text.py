@@ -292,3 +292,18 @@ def test_a_pipe_is_read_and_an_unconnected_one_is_empty(tmp_path: Path) -> None:
         while (found := read_file(tmp_path / "r.yaml")) == "" and process.poll() is None:
             time.sleep(0.01)
     assert found == "seed: 1"
+
+
+def test_of_a_key_that_is_there_twice_only_that_is_reported(tmp_path: Path) -> None:
+    text = 'seed: 1\nstructure: 7\nstructure: {type: seq2seq, dim: 8}\nobjective: {type: next-token, smoothing: "${structure.dim}"}\n'
+    with pytest.raises(RecipeError) as refused:
+        read_run_text(text, "r.yaml", tmp_path)
+    assert [str(problem) for problem in refused.value.problems if "structure" in str(problem)] == [
+        "r.yaml:3: structure: duplicate key 'structure' (first: r.yaml:2)"
+    ]
+
+
+def test_a_line_without_a_colon_is_named_although_the_next_one_fails(tmp_path: Path) -> None:
+    text = "structure:\n  dim: 8\n  with:\n    a.b mix  # no colon\n    c.d: 1\n"
+    with pytest.raises(RecipeError, match=r"r\.yaml:4: .*has no colon"):
+        read_run_text(text, "r.yaml", tmp_path)

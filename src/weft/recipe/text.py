@@ -174,6 +174,7 @@ class _Builder:
             inner = self.build(value, self.at(value) if below else at, join(path, name), above)
             if name in found:
                 self.report(at, join(path, name), f"duplicate key {name!r} (first: {found[name].where})")
+                found[name] = Node(BROKEN, found[name].where)  # which of the values is meant is unknown
             else:
                 found[name] = inner
         return found

@@ -100,10 +100,11 @@ def _flow_rules(e: _SyntaxError) -> tuple[int, str] | None:
 
 def _block_rules(e: _SyntaxError) -> tuple[int, str] | None:
     """Line and message of an error in the indentation or the colons of a block."""
+    before = max((n for n in range(1, e.line) if e.lines[n - 1].split("#")[0].strip()), default=e.line)
+    merged = ":" not in e.lines[before - 1].split("#")[0] and e.indent(before) == e.indent(e.line)  # the value of the key above
+    if merged and ("mapping values are not allowed" in e.problem or "expected <block end>" in e.problem):
+        return before, _NO_COLON
     if "mapping values are not allowed" in e.problem:
-        before = max((n for n in range(1, e.line) if e.lines[n - 1].split("#")[0].strip()), default=e.line)
-        if ":" not in e.lines[before - 1] and e.indent(before) == e.indent(e.line):
-            return before, _NO_COLON
         return e.line, "an unexpected colon, or a line that is indented too far"
     if "expected <block end>" in e.problem:
         return e.line, f"this line is indented unlike the others of its block, which starts at line {e.start}"
