@@ -14,7 +14,7 @@ import pytest
 from weft.recipe import Problem, RecipeError, parse, read_file
 from weft.recipe.text import MAX_BYTES, parse_value
 from weft.recipe.tree import MAX_DEPTH, MAX_NODES, MAX_PROBLEMS
-from weft.training.recipes import read_run
+from weft.training.recipes import read_run, read_run_text
 
 
 def syntax_errors(text: str) -> list[str]:
@@ -295,7 +295,7 @@ def test_a_pipe_is_read_and_an_unconnected_one_is_empty(tmp_path: Path) -> None:
 
 
 def test_of_a_key_that_is_there_twice_only_that_is_reported(tmp_path: Path) -> None:
-    text = 'seed: 1\nstructure: 7\nstructure: {type: seq2seq, dim: 8}\nobjective: {type: next-token, smoothing: "${structure.dim}"}\n'
+    text = "seed: 1\nstructure: 7\nstructure: {type: seq2seq, dim: 8}\nlearning: {steps: '${structure.dim}'}\n"
     with pytest.raises(RecipeError) as refused:
         read_run_text(text, "r.yaml", tmp_path)
     assert [str(problem) for problem in refused.value.problems if "structure" in str(problem)] == [
