@@ -188,6 +188,58 @@ def test_choices_in_columns_with_the_letter_of_the_answer_are_multiple_choice(tm
     check(read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path))
 
 
+COPA = [
+    {"premise": f"The man {n} fell.", "choice1": f"He sat {n}.", "choice2": f"He ran {n}.", "question": "cause", "label": n % 2}
+    for n in range(30)
+]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_premise_with_two_choices_is_multiple_choice_with_a_context(tmp_path: Path, suffix: str) -> None:
+    """The columns of COPA. Labels count from 0, though the choices are numbered from 1."""
+    table = "".join(",".join(map(str, row)) + "\n" for row in [list(COPA[0]), *(row.values() for row in COPA)])
+    detected = detect(tmp_path / f"train.{suffix}", json_lines(COPA) if suffix == "jsonl" else table)
+    assert (detected.source, detected.options) == ("multiple-choice", {"first_index": "0"})
+    assert detected.remarks == ["premise precedes the question in the same text; to leave it out: data.context=null"]
+    recipe = scratch_recipe(detected, tmp_path)
+    raw = read_run_text(recipe, "a", tmp_path).data().open().splits["train"].raw
+    assert {raw(row)["question"][:8] for row in range(9)} == {"The man "}
+    assert {raw(row)["label"] for row in range(9)} == {"A", "B"}
+
+
+def test_a_long_context_gets_a_length_that_keeps_its_question(tmp_path: Path) -> None:
+    both = {"options": ["a", "b"]}
+    rows = [{"article": f"{n} words " * 200, "question": f"Why {n}?", "answer": "AB"[n % 2], **both} for n in range(30)]
+    detected = detect(tmp_path / "train.jsonl", json_lines(rows))
+    corpus = read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path).data().open()
+    ids = corpus.splits["train"][0]["question"].tolist()
+    assert len(ids) == 403 and corpus.codec.decode("question", ids).endswith("?")
+    longer = [row | {"article": row["article"] * 4} for row in rows]
+    assert "truncation removes the question" in detect(tmp_path / "b.jsonl", json_lines(longer)).remarks[-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("multiple-choice", r"films\.tsv:2: no column 'question.stem' or .*; available: text, label"),
+        ("question-answering", r"no column 'question' or 'query'; available: text, label"),
+        ("tagged-text", "columns, but the first line has"),
+        ("films", "the sources are labeled-text, multiple-choice, "),
+    ],
+)
+def test_as_a_source_that_cannot_read_the_files_says_why(tmp_path: Path, source: str, reason: str) -> None:
+    (tmp_path / "films.tsv").write_text(FILMS)
+    with pytest.raises(ValueError, match=rf"films.tsv: cannot be read as {source}: .*{reason}"):
+        detect_data([str(tmp_path / "films.tsv")], source)
+
+
+def test_as_a_source_whose_usual_columns_are_there_reads_the_files(tmp_path: Path) -> None:
+    rows = "".join(f"the good film {n}\tder gute Film {n}\t{n % 2}\n" for n in range(40))
+    (tmp_path / "a.tsv").write_text("source\ttarget\tlabel\n" + rows)
+    assert detect_data([str(tmp_path / "a.tsv")]).source == "sentence-pairs"
+    assert detect_data([str(tmp_path / "a.tsv")], "parallel-text").source == "parallel-text"
+
+
 def test_grades_are_no_answers(tmp_path: Path) -> None:
     """A letter beside texts that are no choices is a class."""
     rows = [f"a long essay about {n} things,pass,pass,fail,no,{'ABC'[n % 3]}\n" for n in range(30)]

@@ -42,6 +42,10 @@ _SPLITS = {
 _ABOUT = re.compile(r"(readme|licen[cs]e|citation|changelog|notice|authors|sha256sums|md5sums?)([._-].*)?", re.IGNORECASE)
 """Names of files about the data, which folders of data have beside them."""
 _SPLIT_OF = {word: split for split, words in _SPLITS.items() for word in words}
+_SOURCES = (
+    *("labeled-text", "multiple-choice", "parallel-text", "plain-text", "question-answering", "sentence-pairs", "tagged-text"),
+)
+"""Sources that a recipe can be written for."""
 _MAX_FILES = 500
 """Of more files, the encoding of some is detected."""
 _VERIFIED_ROWS = 50_000
@@ -111,8 +115,27 @@ def _detect(splits: dict[str, Paths], encoding: str, source: str | None) -> Dete
         refused = error
     if source == "plain-text":
         return DetectedData("plain-text", splits, reason="texts without columns")
-    shown = ", ".join(files_of(splits["train"])[:3])
-    raise ValueError(f"{shown}: cannot be read as {source}{f': {refused}' if refused else ''}; leave out --as to detect the task")
+    files = files_of(splits["train"])
+    try:
+        return _as_asked(splits, encoding, str(source))
+    except ValueError as error:
+        refused = refused if refused and len(files) > 1 else error
+    shown = ", ".join(files[:3])
+    raise ValueError(f"{shown}: cannot be read as {source}: {refused}; leave out --as to detect the task")
+
+
+def _as_asked(splits: dict[str, Paths], encoding: str, source: str) -> DetectedData:
+    """The files read as a source that no rule detected, with the usual columns. Raises ValueError if they cannot be."""
+    if source not in _SOURCES:
+        raise ValueError(f"the sources are {', '.join(_SOURCES)}")
+    first = files_of(splits["train"])[0]
+    separation = detect_separation(first, encoding) if source != "tagged-text" and not is_json(first) else None
+    options = separation.options(first) if separation else {}
+    detected = DetectedData(source, splits, options, "read as --as demands, with the usual columns")
+    bad, total, example = _count_bad(_source(detected, encoding), [[first]])
+    if not total or bad > _MAX_BAD * total:
+        raise ValueError(f"{example.where}: {example.problem}" if example else "it has no rows")
+    return detected
 
 
 def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> Iterator[DetectedData]:
@@ -248,12 +271,7 @@ def _verify(detected: DetectedData) -> None:
 
     Raises ValueError if a file does not fit.
     """
-    values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
-    splits = {
-        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
-    }
-    source = CATALOG[Data][detected.source](**splits, **values)
-    assert isinstance(source, TextSource)
+    source = _source(detected)
     first = files_of(detected.splits["train"])[0]
     for split in list(detected.splits):
         groups = source.files(source.paths[split])
@@ -279,6 +297,18 @@ def _verify(detected: DetectedData) -> None:
                 detected.options["on_bad_row"] = skip_rows(bad, total, f"of {Path(example.file).name} are malformed")
                 where = f"{example.where}: {example.problem}"
                 detected.remarks.append(f"{bad:,} of {total:,} rows are malformed and skipped, the first: {where}")
+
+
+def _source(detected: DetectedData, encoding: str | None = None) -> TextSource:
+    """The data source with the detected options."""
+    values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
+    values |= {"encoding": encoding} if encoding else {}
+    splits = {
+        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
+    }
+    source = CATALOG[Data][detected.source](**splits, **values)
+    assert isinstance(source, TextSource)
+    return source
 
 
 def _has_inputs(source: TextSource, files: list[list[str]]) -> bool:
