@@ -227,7 +227,7 @@ def test_a_long_context_gets_a_length_that_keeps_its_question(tmp_path: Path) ->
         ("films", "the sources are labeled-text, multiple-choice, "),
     ],
 )
-def test_as_a_source_that_cannot_read_the_files_says_why(tmp_path: Path, source: str, reason: str) -> None:
+def test_as_a_source_that_cannot_read_the_files_gives_the_reason(tmp_path: Path, source: str, reason: str) -> None:
     (tmp_path / "films.tsv").write_text(FILMS)
     with pytest.raises(ValueError, match=rf"films.tsv: cannot be read as {source}: .*{reason}"):
         detect_data([str(tmp_path / "films.tsv")], source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -23,9 +22,9 @@ from weft.data.sources.question_answering import QuestionAnswering, is_squad
 from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
+from weft.experiments.scaffold.file_splits import SPLIT_OF, group_by_split, select_files, whole_folders, without_split
 from weft.experiments.scaffold.table import detect_table
 from weft.experiments.scaffold.text_layouts import (
-    are_named_apart,
     class_folders,
     could_be_classes,
     labeled_lines,
@@ -33,15 +32,6 @@ from weft.experiments.scaffold.text_layouts import (
     tagged_options,
 )
 
-_SPLITS = {
-    "train": ("train", "training"),
-    "valid": ("valid", "validation", "val", "dev", "devel", "development", "testa"),
-    "test": ("test", "testing", "testb"),
-}
-"""Words in a file name that select a split; ``testa`` and ``testb`` are those of CoNLL-2003."""
-_ABOUT = re.compile(r"(readme|licen[cs]e|citation|changelog|notice|authors|sha256sums|md5sums?)([._-].*)?", re.IGNORECASE)
-"""Names of files about the data, which folders of data have beside them."""
-_SPLIT_OF = {word: split for split, words in _SPLITS.items() for word in words}
 _SOURCES = (
     *("labeled-text", "multiple-choice", "parallel-text", "plain-text", "question-answering", "sentence-pairs", "tagged-text"),
 )
@@ -80,12 +70,14 @@ def detect_data(
     encoding = _common_encoding([inner for file in given for inner in list_files(file)])
     detected = None if texts or label else _class_folders(given, source)
     if detected is None:
-        expanded = [_expand_folder(file, source) for file in given]
-        splits: dict[str, Paths] = {**_by_split([inner for found, _ in expanded for inner in found])}
+        split_of, about = select_files(given, source)
+        splits = group_by_split(split_of)
         detected = _named_columns(splits, encoding, texts, label) if texts or label else _detect(splits, encoding, source)
-        if ignored := [inner for _, about in expanded for inner in about]:
-            detected.remarks.append(f"ignored, as files about the data: {', '.join(ignored)}")
-        detected.remarks += _without_split(files_of(splits["train"]))
+        if about:
+            detected.remarks.append(f"ignored, as files about the data: {', '.join(about)}")
+        detected.remarks += without_split(split_of)
+        if detected.source == "plain-text":
+            detected.splits = whole_folders(detected.splits, given)
     if encoding != "utf-8":
         detected.options["encoding"] = encoding
         detected.remarks.append(f"encoding: {encoding}, detected from the bytes; if letters are wrong, set data.encoding")
@@ -99,7 +91,7 @@ def detect_data(
 
 def _class_folders(given: list[str], source: str | None) -> DetectedData | None:
     folders = all(Path(file).is_dir() for file in given)
-    return class_folders(given, _SPLIT_OF) if folders and source in (None, "labeled-text") else None
+    return class_folders(given, SPLIT_OF) if folders and source in (None, "labeled-text") else None
 
 
 def _detect(splits: dict[str, Paths], encoding: str, source: str | None) -> DetectedData:
@@ -206,46 +198,6 @@ def _common_encoding(files: list[str]) -> str:
             f"iconv -f {other} -t utf-8 {shlex.quote(another)} > converted"
         )
     return next(iter(found), "utf-8")
-
-
-def _expand_folder(file: str, source: str | None) -> tuple[list[str], list[str]]:
-    """Return the files of a folder of tables, of named splits or of several kinds of text, and files about the data, which are
-    ignored; a folder of texts stays one corpus. A file and links to it count once."""
-    if not Path(file).is_dir():
-        return [file], []
-    inner = list({Path(each).resolve(): each for each in reversed(list_files(file))}.values())[::-1]
-    about = [each for each in inner if _ABOUT.fullmatch(Path(each).name)]
-    data = [each for each in inner if each not in about]
-    separate = all(map(is_table, data)) or any(map(_split_of, data)) or are_named_apart(data) or source == "labeled-text"
-    return (data, about) if data and separate else ([file], [])
-
-
-def _without_split(train: Sequence[str]) -> list[str]:
-    """A remark about training files without a split in their names, where others have one: they may be test files."""
-    unnamed = [Path(file).name for file in train if _split_of(file) is None]
-    if not unnamed or len(unnamed) == len(train):
-        return []
-    shown = ", ".join(unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
-    return [f"used for training too, as its name has no split (train, dev, test): {shown}; rename it if it is for evaluation"]
-
-
-def _split_of(file: str) -> str | None:
-    """The split that a word of the file name selects."""
-    words = re.split(r"[^a-z]+", Path(file).name.lower())
-    return next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), None)
-
-
-def _by_split(files: list[str]) -> dict[str, list[str]]:
-    """Group files by the split in their names; files without one are training files."""
-    found: dict[str, list[str]] = {split: [] for split in _SPLITS}
-    for file in files:
-        found[_split_of(file) or "train"].append(file)
-    if not found["train"]:
-        names = ", ".join(Path(file).name for file in files)
-        raise ValueError(
-            f"no training file among {names}: their names select validation or test data; add a file with 'train' in its name"
-        )
-    return {split: named for split, named in found.items() if named}
 
 
 def _squad(splits: dict[str, Paths], encoding: str) -> DetectedData:
