@@ -295,6 +295,17 @@ def test_question_answering_is_detected_in_squad_files_and_in_tables(tmp_path: P
     assert detect(tmp_path / "train.tsv", table).source == "question-answering"
 
 
+@pytest.mark.parametrize("rows", [1, 2, 30])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "data.json"])
+def test_rows_of_squad_on_the_hub_are_question_answering(tmp_path: Path, rows: int, suffix: str) -> None:
+    found = {"text": ["Ann"], "answer_start": [0]}
+    row = {"id": "1", "title": "Ann", "context": "Ann is there.", "question": "Who is there?", "answers": found}
+    listed = [row] * (rows - 1) + [row | {"answers": {"text": [], "answer_start": []}}]
+    text = json_lines(listed) if suffix == "jsonl" else json.dumps({"data": listed} if suffix == "data.json" else listed)
+    detected = detect(tmp_path / f"train.{suffix}", text)
+    assert (detected.source, detected.options) == ("question-answering", {})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
