@@ -23,6 +23,7 @@ from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
 from weft.experiments.scaffold.file_splits import SPLIT_OF, group_by_split, select_files, whole_folders, without_split
+from weft.experiments.scaffold.missing_labels import skip_missing_labels
 from weft.experiments.scaffold.table import detect_table
 from weft.experiments.scaffold.text_layouts import (
     class_folders,
@@ -85,6 +86,7 @@ def detect_data(
         command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
         detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
     _verify(detected)
+    skip_missing_labels(detected, _source(detected), _VERIFIED_ROWS)
     detected.size = sum(Path(inner).stat().st_size for file in files_of(detected.splits["train"]) for inner in list_files(file))
     return detected
 

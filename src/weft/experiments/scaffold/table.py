@@ -24,6 +24,7 @@ from weft.data.sources.tagged_text import TAGS, WORDS
 from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles, count_words
 from weft.experiments.scaffold.delimiters import TABS, Separation, detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows, yaml_string
+from weft.experiments.scaffold.missing_labels import check_numbers, present_cells
 from weft.experiments.scaffold.text_layouts import TAG
 
 _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
@@ -178,8 +179,10 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
     if not texts and label_name is None and (found := _lettered_choices(names, cells)) is not None:
         reason = f"{table.kind} with a question, choices and the letter of the answer (columns: {shown})"
         return _add_context(DetectedData("multiple-choice", splits, options | found, reason), table)
-    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names], texts, label_name)
+    roles = assign_roles([TableColumn(name, present_cells(cells[name])) for name in names], texts, label_name)
     label = roles.label
+    if label is not None and (problem := check_numbers(label.name, label.cells)):
+        raise ValueError(f"{table.file}: {problem}")
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
         options |= _column_option(first, ("source",), "source") | _column_option(second, ("target",), "target")
@@ -234,6 +237,8 @@ def _missing_role(roles: ColumnRoles, cells: Mapping[str, Sequence[str]]) -> str
         return f"no column holds texts; {by_hand}"
     texts = [column.name for column in roles.texts]
     for name, found in cells.items():
+        if name not in texts and (problem := check_numbers(name, present_cells(found))):
+            return problem
         if name not in texts and len(found) > 1 and found[0] and len(set(found)) == 1:
             return f"all rows have the same {name}, {found[0][:40]!r}; a label needs two or more classes"
     return f"no column has few distinct values, as a label has; {by_hand}"
