@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -518,6 +519,35 @@ def test_the_message_names_the_format_and_a_remedy(
     Path(name).write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=message):
         detect_data([name])
+
+
+def test_a_corpus_in_one_line_is_refused_with_the_command_that_divides_it(tmp_path: Path) -> None:
+    """As text8: without a validation file there is nothing to hold out."""
+    corpus = tmp_path / "text8"
+    words = "".join(f"word{n} of a long line " for n in range(2000))
+    corpus.write_text(words)
+    with pytest.raises(
+        ValueError, match=r"text8: the data has one text, .* none can be held out .*: fold -s -w 1000 "
+    ) as refused:
+        detect_data([str(corpus)])
+    command = str(refused.value).rpartition(": ")[2]
+    assert subprocess.run(command, shell=True, cwd=tmp_path, check=True).returncode == 0
+    detected = detect_data([str(tmp_path / "train.txt")])
+    splits = (
+        read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path, overrides=["data.tokenizer=word"]).data().open().splits
+    )
+    assert {*splits} == {"train", "valid"} and len(splits["valid"]) >= 5
+    assert (tmp_path / "train.txt").read_text().replace("\n", "") == words
+    (tmp_path / "valid.txt").write_text("a line\n")
+    assert detect_data([str(corpus), str(tmp_path / "valid.txt")]).splits["valid"] == [str(tmp_path / "valid.txt")]
+
+
+@pytest.mark.parametrize(("lines", "words", "remarked"), [(2, 10, False), (2, 9000, True), (19, 900, True), (20, 900, False)])
+def test_a_few_long_lines_are_mentioned_and_train(tmp_path: Path, lines: int, words: int, remarked: bool) -> None:
+    detected = detect(tmp_path / "a.txt", "".join(f"line {n} " + "of words " * words + "\n" for n in range(lines)))
+    assert any("fold -s" in remark for remark in detected.remarks) is remarked
+    run = read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path, overrides=["data.tokenizer=word"])
+    assert {*run.data().open().splits} == {"train", "valid"}
 
 
 def test_several_files_of_texts_could_be_classes(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ _MAX_FILES = 500
 """Of more files, the encoding of some is detected."""
 _VERIFIED_ROWS = 50_000
 """Rows of each file that are read to verify what was detected."""
+_FEW_TEXTS, _LINE_BYTES = 20, 1000
+"""With fewer texts, a validation split is coarse; lines of this many bytes make more of them."""
 _MAX_BAD = 0.2
 """Largest share of the rows that may be malformed."""
 
@@ -86,6 +88,7 @@ def detect_data(
         command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
         detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
     _verify(detected)
+    _check_texts(detected)
     skip_missing_labels(detected, _source(detected), _VERIFIED_ROWS)
     detected.size = sum(Path(inner).stat().st_size for file in files_of(detected.splits["train"]) for inner in list_files(file))
     return detected
@@ -251,6 +254,28 @@ def _verify(detected: DetectedData) -> None:
                 detected.options["on_bad_row"] = skip_rows(bad, total, f"of {Path(example.file).name} are malformed")
                 where = f"{example.where}: {example.problem}"
                 detected.remarks.append(f"{bad:,} of {total:,} rows are malformed and skipped, the first: {where}")
+
+
+def _check_texts(detected: DetectedData) -> None:
+    """Raise ValueError for a single text, of which none can be held out for validation; remark on a few long ones."""
+    if detected.source != "plain-text" or "valid" in detected.splits:
+        return
+    source, files = _source(detected), list_files(files_of(detected.splits["train"]))
+    texts: set[str] = set()
+    for row in source.rows([source.cursor(files)]):
+        texts |= {text} if (text := row.cells.get("text", "").strip()) else set()
+        if len(texts) >= _FEW_TEXTS:
+            return
+    command = f"fold -s -w {_LINE_BYTES} {shlex.quote(files[0])} > train.txt"
+    if len(texts) < 2:
+        raise ValueError(
+            f"{files[0]}: the data has one text, in one line, and none can be held out for validation; add a file with 'valid' in "
+            f"its name, or divide the line into lines of {_LINE_BYTES:,} bytes: {command}"
+        )
+    if sum(map(len, texts)) > _FEW_TEXTS * _LINE_BYTES:
+        detected.remarks.append(
+            f"{len(texts)} texts, one of which or more are held out for validation; for shorter lines: {command}"
+        )
 
 
 def _source(detected: DetectedData, encoding: str | None = None) -> TextSource:
