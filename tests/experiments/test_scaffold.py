@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,58 @@ def test_choices_in_columns_with_the_letter_of_the_answer_are_multiple_choice(tm
     check(read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path))
 
 
+COPA = [
+    {"premise": f"The man {n} fell.", "choice1": f"He sat {n}.", "choice2": f"He ran {n}.", "question": "cause", "label": n % 2}
+    for n in range(30)
+]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_premise_with_two_choices_is_multiple_choice_with_a_context(tmp_path: Path, suffix: str) -> None:
+    """The columns of COPA. Labels count from 0, though the choices are numbered from 1."""
+    table = "".join(",".join(map(str, row)) + "\n" for row in [list(COPA[0]), *(row.values() for row in COPA)])
+    detected = detect(tmp_path / f"train.{suffix}", json_lines(COPA) if suffix == "jsonl" else table)
+    assert (detected.source, detected.options) == ("multiple-choice", {"first_index": "0"})
+    assert detected.remarks == ["premise precedes the question in the same text; to leave it out: data.context=null"]
+    recipe = scratch_recipe(detected, tmp_path)
+    raw = read_run_text(recipe, "a", tmp_path).data().open().splits["train"].raw
+    assert {raw(row)["question"][:8] for row in range(9)} == {"The man "}
+    assert {raw(row)["label"] for row in range(9)} == {"A", "B"}
+
+
+def test_a_long_context_gets_a_length_that_keeps_its_question(tmp_path: Path) -> None:
+    both = {"options": ["a", "b"]}
+    rows = [{"article": f"{n} words " * 200, "question": f"Why {n}?", "answer": "AB"[n % 2], **both} for n in range(30)]
+    detected = detect(tmp_path / "train.jsonl", json_lines(rows))
+    corpus = read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path).data().open()
+    ids = corpus.splits["train"][0]["question"].tolist()
+    assert len(ids) == 403 and corpus.codec.decode("question", ids).endswith("?")
+    longer = [row | {"article": row["article"] * 4} for row in rows]
+    assert "truncation removes the question" in detect(tmp_path / "b.jsonl", json_lines(longer)).remarks[-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("multiple-choice", r"films\.tsv:2: no column 'question.stem' or .*; available: text, label"),
+        ("question-answering", r"no column 'question' or 'query'; available: text, label"),
+        ("tagged-text", "columns, but the first line has"),
+        ("films", "the sources are labeled-text, multiple-choice, "),
+    ],
+)
+def test_as_a_source_that_cannot_read_the_files_gives_the_reason(tmp_path: Path, source: str, reason: str) -> None:
+    (tmp_path / "films.tsv").write_text(FILMS)
+    with pytest.raises(ValueError, match=rf"films.tsv: cannot be read as {source}: .*{reason}"):
+        detect_data([str(tmp_path / "films.tsv")], source)
+
+
+def test_as_a_source_whose_usual_columns_are_there_reads_the_files(tmp_path: Path) -> None:
+    rows = "".join(f"the good film {n}\tder gute Film {n}\t{n % 2}\n" for n in range(40))
+    (tmp_path / "a.tsv").write_text("source\ttarget\tlabel\n" + rows)
+    assert detect_data([str(tmp_path / "a.tsv")]).source == "sentence-pairs"
+    assert detect_data([str(tmp_path / "a.tsv")], "parallel-text").source == "parallel-text"
+
+
 def test_grades_are_no_answers(tmp_path: Path) -> None:
     """A letter beside texts that are no choices is a class."""
     rows = [f"a long essay about {n} things,pass,pass,fail,no,{'ABC'[n % 3]}\n" for n in range(30)]
@@ -241,6 +294,17 @@ def test_question_answering_is_detected_in_squad_files_and_in_tables(tmp_path: P
     assert list(run.data().declare().fields) == ["question", "context", "answer"]
     table = "question\tcontext\tanswer\tstart\n" + "Who is there now?\tAnn is there now.\tAnn\t0\n" * 5
     assert detect(tmp_path / "train.tsv", table).source == "question-answering"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 30])
+@pytest.mark.parametrize("suffix", ["jsonl", "json", "data.json"])
+def test_rows_of_squad_on_the_hub_are_question_answering(tmp_path: Path, rows: int, suffix: str) -> None:
+    found = {"text": ["Ann"], "answer_start": [0]}
+    row = {"id": "1", "title": "Ann", "context": "Ann is there.", "question": "Who is there?", "answers": found}
+    listed = [row] * (rows - 1) + [row | {"answers": {"text": [], "answer_start": []}}]
+    text = json_lines(listed) if suffix == "jsonl" else json.dumps({"data": listed} if suffix == "data.json" else listed)
+    detected = detect(tmp_path / f"train.{suffix}", text)
+    assert (detected.source, detected.options) == ("question-answering", {})
 
 
 @pytest.mark.parametrize(
@@ -455,6 +519,35 @@ def test_the_message_names_the_format_and_a_remedy(
     Path(name).write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=message):
         detect_data([name])
+
+
+def test_a_corpus_in_one_line_is_refused_with_the_command_that_divides_it(tmp_path: Path) -> None:
+    """As text8: without a validation file there is nothing to hold out."""
+    corpus = tmp_path / "text8"
+    words = "".join(f"word{n} of a long line " for n in range(2000))
+    corpus.write_text(words)
+    with pytest.raises(
+        ValueError, match=r"text8: the data has one text, .* none can be held out .*: fold -s -w 1000 "
+    ) as refused:
+        detect_data([str(corpus)])
+    command = str(refused.value).rpartition(": ")[2]
+    assert subprocess.run(command, shell=True, cwd=tmp_path, check=True).returncode == 0
+    detected = detect_data([str(tmp_path / "train.txt")])
+    splits = (
+        read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path, overrides=["data.tokenizer=word"]).data().open().splits
+    )
+    assert {*splits} == {"train", "valid"} and len(splits["valid"]) >= 5
+    assert (tmp_path / "train.txt").read_text().replace("\n", "") == words
+    (tmp_path / "valid.txt").write_text("a line\n")
+    assert detect_data([str(corpus), str(tmp_path / "valid.txt")]).splits["valid"] == [str(tmp_path / "valid.txt")]
+
+
+@pytest.mark.parametrize(("lines", "words", "remarked"), [(2, 10, False), (2, 9000, True), (19, 900, True), (20, 900, False)])
+def test_a_few_long_lines_are_mentioned_and_train(tmp_path: Path, lines: int, words: int, remarked: bool) -> None:
+    detected = detect(tmp_path / "a.txt", "".join(f"line {n} " + "of words " * words + "\n" for n in range(lines)))
+    assert any("fold -s" in remark for remark in detected.remarks) is remarked
+    run = read_run_text(scratch_recipe(detected, tmp_path), "a", tmp_path, overrides=["data.tokenizer=word"])
+    assert {*run.data().open().splits} == {"train", "valid"}
 
 
 def test_several_files_of_texts_could_be_classes(tmp_path: Path) -> None:

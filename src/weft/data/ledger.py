@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS
-from weft.data.sources.parsing import COMMENTS, DOCUMENTS, ParsedRow
+from weft.data.sources.parsing import COMMENTS, DOCUMENTS, NO_WORDS, ParsedRow
 
 SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "duplicate rows", "texts in several classes"
 WORDS_LOST = "words lost"
@@ -40,6 +40,7 @@ COUNTS = {
     EMPTY_FILES: "files without content",
     COMMENTS: "comment lines (#) between tagged sentences; dropped (comments: true)",
     DOCUMENTS: "-DOCSTART- lines between tagged sentences; dropped",
+    NO_WORDS: "lines of CoNLL-U that are no words: multiword tokens (1-2) and empty nodes (8.1); dropped",
     BOM: "byte-order marks at the start of files; dropped",
     WINDOWS: "lines that ended in \\r\\n",
 }

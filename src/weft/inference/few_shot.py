@@ -19,7 +19,7 @@ from weft.core.io import write_text
 from weft.data import MultipleChoice
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.labeled_text import LABEL
-from weft.data.sources.multiple_choice import ANSWER
+from weft.data.sources.multiple_choice import ANSWER, CONTEXT
 from weft.data.sources.parsing import ColumnSpec, records, to_cell
 from weft.evaluate import Accuracy, EvaluationResult
 from weft.inference.load import load
@@ -100,13 +100,16 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
 
     Args:
         file: The table, in a format of the data source ``multiple-choice``.
-        template: The template; ``{question}`` is the question that the data source finds, other names are columns.
+        template: The template; ``{question}`` is the question that the data source finds, with its context unless the template
+            has a column of that; other names are columns.
         choices: Column of the choices; auto = columns with usual names.
         label: Column with label, index or text of the correct choice; None = the first column with a usual name.
     """
     columns, found = _columns(file, template), list[LabeledRow]()
     question = columns[0] if columns and "question" not in columns else None
-    source = MultipleChoice(train=str(file), question=question, choices=None if choices == "auto" else choices, answer=label)
+    context = None if set(columns) & set(CONTEXT) else "auto"
+    texts = {"question": question, "context": context, "choices": None if choices == "auto" else choices}
+    source = MultipleChoice(train=str(file), answer=label, **texts)
     cursors = [Cursor([str(file)]), Cursor([str(file)])]
     for record, read in zip(records(cursors[0]), source.rows(cursors[1:]), strict=True):
         where = f"{file}:{record.line}"

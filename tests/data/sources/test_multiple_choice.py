@@ -58,12 +58,47 @@ LAYOUTS = [
     {"sent1": WANTED["question"], "ending0": "a tree", "ending1": "water", "ending2": "a desk", "label": 1},
     {"sentence": WANTED["question"], "option1": "a tree", "option2": "water", "option3": "a desk", "answer": "2"},
     {"context": WANTED["question"], "answerA": "a tree", "answerB": "water", "answerC": "a desk", "correct": "B"},
+    {
+        "context": "Where",
+        "question": "do fish live?",
+        "answerA": "a tree",
+        "answerB": "water",
+        "answerC": "a desk",
+        "correct": "B",
+    },
+    {"context": "Where do", "question": "fish live?", "answer0": "a tree", "answer1": "water", "answer2": "a desk", "label": 1},
+    {"article": "Where do", "query": "fish live?", "options": ["a tree", "water", "a desk"], "answer": "B"},
+    {"dialogue": ["Where", "do"], "question": "fish live?", "choices": ["a tree", "water", "a desk"], "answer": "water"},
+    {"question": WANTED["question"], "opa": "a tree", "opb": "water", "opc": "a desk", "cop": "B"},
+    {"question": WANTED["question"], "passage": None, "story": "7", "choices": ["a tree", "water", "a desk"], "answer": 1},
 ]
 
 
 @pytest.mark.parametrize("row", LAYOUTS, ids=range(len(LAYOUTS)))
 def test_usual_layouts_are_found(row: dict[str, Any], tmp_path: Path) -> None:
     assert cells(written(tmp_path / "a.jsonl", row)) == [WANTED]
+
+
+def test_the_context_precedes_the_question_unless_it_is_left_out(tmp_path: Path) -> None:
+    """Columns of COPA: the premise is the context of the question, which is cause or effect."""
+    row = {"premise": "The man broke his toe.", "choice1": "He slept.", "choice2": "He fell.", "question": "cause", "label": 1}
+    file = written(tmp_path / "a.jsonl", row | {"note": "It was dark."})
+    found = {context: cells(file, first_index=0, context=context)[0] for context in ("auto", None, "note")}
+    assert {context: row["question"] for context, row in found.items()} == {
+        "auto": "The man broke his toe. cause",
+        None: "cause",
+        "note": "It was dark. cause",
+    }
+    assert {row["label"] for row in found.values()} == {"B"}
+    corpus = MultipleChoice(train=file, first_index=0, tokenizer=Word, validation_fraction=0).open()
+    ids = corpus.splits["train"][0]["question"].tolist()
+    assert corpus.codec.decode("question", ids) == "The man broke his toe. cause"
+
+
+def test_questions_of_different_contexts_are_different(tmp_path: Path) -> None:
+    rows = [{"context": f"Story {n}.", "question": "Why?", "choices": ["yes", "no"], "answer": 0} for n in range(40)]
+    corpus = MultipleChoice(train=written(tmp_path / "a.jsonl", *rows), tokenizer=Word, validation_fraction=0.2).open()
+    assert len(corpus.splits["valid"]) == 8
 
 
 def test_tables_have_choices_in_one_cell_or_in_columns(tmp_path: Path) -> None:
@@ -198,7 +233,7 @@ def test_a_missing_column_is_reported_with_the_available_ones(tmp_path: Path) ->
 
 def test_a_column_that_is_named_must_be_there(tmp_path: Path) -> None:
     file = written(tmp_path / "a.jsonl", COMMONSENSE)
-    for option in ("question", "choices", "answer", "labels"):
+    for option in ("question", "context", "choices", "answer", "labels"):
         with pytest.raises(ValueError, match=rf"a.jsonl:1: no column 'no.where'; available: .* with the option {option}\; "):
             MultipleChoice(train=file, validation_fraction=0, **{option: "no.where"}).open()
 
@@ -212,6 +247,10 @@ def test_an_item_without_its_key_is_no_choice_less(tmp_path: Path) -> None:
     ("row", "message"),
     [
         (COMMONSENSE | {"answerKey": "D"}, "the answer 'D' is none of the 3 choices: their labels are A, B, C; "),
+        (
+            {"question": "?", "choice1": "a", "choice2": "b", "label": 0},
+            "the answer '0' is none of the 2 choices: their labels are 1, 2; if it is an index, set first_index to 0 or 1; ",
+        ),
         (
             {"question": "?", "choices": ["a", "b"], "answer": 2},
             "the answer '2' is none of the 2 choices: they are 'a', 'b'; indices start at 0 unless first_index is set; ",

@@ -89,6 +89,51 @@ def test_tables_and_json_lines_are_the_same(tmp_path: Path) -> None:
     assert [one.raw(row)["id"] for row in range(3)] == ["2", "3", "4"]  # the line
 
 
+HUB = [
+    {
+        "id": "a",
+        "context": CONTEXT,
+        "question": "Who won?",
+        "answers": {"text": ["Denver Broncos", "Broncos"], "answer_start": [4, 11]},
+    },
+    {"id": "b", "context": CONTEXT, "question": "Who lost?", "answers": {"text": [], "answer_start": []}},
+    {"id": "c", "context": CONTEXT, "question": "Why?", "answers": None},
+]
+
+
+@pytest.mark.parametrize("layout", ["lines", "list", "data", "paragraphs"])
+def test_answers_are_an_object_of_lists_as_on_the_hub(tmp_path: Path, layout: str) -> None:
+    rows = HUB[: 2 if layout in ("data", "paragraphs") else 3]
+    file = tmp_path / ("a.jsonl" if layout == "lines" else "a.json")
+    documents = {"list": rows, "data": {"data": rows}, "paragraphs": squad((CONTEXT, rows))}
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows) if layout == "lines" else json.dumps(documents[layout]))
+    corpus = QuestionAnswering(train=str(file), tokenizer=WORDS, validation_fraction=0).open()
+    assert answers(corpus) == ["Denver Broncos", *[""] * (len(rows) - 1)]
+    raw = corpus.splits["train"].raw(0)
+    assert (raw["question"], raw["answer"], raw["start"]) == ("Who won?", "Denver Broncos\tBroncos", "4\t11")
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({"text": ["Denver"], "answer_start": []}, "question a: 1 answers, but 0 starts"),
+        ({"text": "Denver", "answer_start": 4}, "answers must be an object with a list 'text'"),
+        ({"text": ["Denver"], "answer_start": ["4"]}, "answer_start must be a character offset, not '4'"),
+        ({"text": ["Denver"], "answer_start": [5]}, "the answer 'Denver' is not at character 5 of the context"),
+    ],
+)
+def test_lists_of_answers_that_do_not_fit_are_malformed(tmp_path: Path, lists: dict[str, Any], message: str) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"data": [HUB[0] | {"answers": lists}]}))
+    with pytest.raises(ValueError, match=rf"a.json:1: .*{message}"):
+        QuestionAnswering(train=str(tmp_path / "a.json"), validation_fraction=0).open()
+
+
+def test_answers_without_starts_are_malformed_in_json_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"context": CONTEXT, "question": "Who?", "answer": "Denver"}) + "\n")
+    with pytest.raises(ValueError, match=r"a.jsonl:1: 1 answers, but 0 starts; name the column of their .* option start"):
+        QuestionAnswering(train=str(tmp_path / "a.jsonl"), validation_fraction=0).open()
+
+
 def test_no_context_is_in_both_parts(tmp_path: Path) -> None:
     texts = [f"In place {n} there is thing {n * 7} and nothing else." for n in range(40)]
     paragraphs = [

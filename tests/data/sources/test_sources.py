@@ -363,6 +363,32 @@ def test_tagged_text(conll: str) -> None:
     assert isinstance(tags, Targets) and tags.of == "text" and tags.at.tolist() == [0, 1, 2] and tags.ids.tolist() == [3, 0, 0]
 
 
+def conllu(*numbered: str) -> str:
+    """Lines of ten columns: a number, a word and its tag."""
+    rows = [entry.split() for entry in numbered]
+    return "".join("\t".join([number, word, word, tag, *"______"]) + "\n" for number, word, tag in rows) + "\n"
+
+
+def test_multiword_tokens_and_empty_nodes_of_conllu_are_no_words(tmp_path: Path) -> None:
+    sentences = [("1-2 zum _", "1 zu ADP", "2 dem DET", "3 Haus NOUN", "3.1 gehen VERB"), ("0.1 es PRON", "1 regnet VERB")]
+    file = write(tmp_path / "a.conllu", "".join(conllu(*sentence) for sentence in sentences))
+    corpus = TaggedText(train=file, validation_fraction=0, word_column=1, tag_column=3, scheme=None).open()
+    assert texts(corpus) == ["zu dem Haus", "regnet"] and texts(corpus, field="tags") == ["ADP DET NOUN", "VERB"]
+    assert corpus.ledger["train"]["multiword tokens and empty nodes"] == 3
+    request = TaggedText(train=file, word_column=1, tag_column=3)
+    assert [row.cells for row in request.inputs([request.cursor([file])])] == [{"text": "zu dem Haus"}, {"text": "regnet"}]
+
+
+def test_numbers_in_other_layouts_are_words(tmp_path: Path) -> None:
+    """Ten columns that start with a word, which is a number here; and numbered lines of three columns."""
+    words = write(tmp_path / "a.conll", conllu("1 a X", "2-3 b X", "1.5 c Y"))
+    assert texts(TaggedText(train=words, validation_fraction=0, tag_column=3, scheme=None).open()) == ["1 2-3 1.5"]
+    short = write(tmp_path / "b.conll", "1\ta\tX\n2-3\tb\tY\n\n")
+    assert texts(TaggedText(train=short, validation_fraction=0, word_column=1, scheme=None).open()) == ["a b"]
+    scores = write(tmp_path / "c.conll", conllu("0.5 a X", "1.5 b Y"))
+    assert texts(TaggedText(train=scores, validation_fraction=0, word_column=1, scheme=None, tag_column=3).open()) == ["a b"]
+
+
 def test_a_number_sign_is_a_word_unless_comments_is_set(tmp_path: Path) -> None:
     file = write(tmp_path / "f.conll", "#\tO\nUlm\tB-LOC\n\n#\tO\n\n#tag\tO\n\n")
     for comments in (False, True):  # the tabs make columns

@@ -19,10 +19,17 @@ from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import GROUP, TargetSpec
 from weft.data.tokenizers.bpe import BPE
 
-QUESTION = ("question.stem", "question", "question_stem", "stem", "ctx", "context", "sentence", "sent1", "premise", "prompt")
+QUESTION = (
+    *("question.stem", "question", "question_stem", "stem", "query", "goal", "ctx", "context", "startphrase", "sentence"),
+    *("sent1", "premise", "prompt"),
+)
+CONTEXT = ("context", "premise", "passage", "article", "story", "paragraph", "dialogue")
 CHOICES = ("question.choices.*.text", "choices.*.text", "choices.text", "choices", "options", "endings", "answers")
-COLUMNS = ("choice*", "option*", "ending*", "answer*")
-ANSWER = ("answerKey", "answer", "label", "correct", "correct_answer", "answer_idx", "gold", "target")
+COLUMNS = ("choice*", "option*", "ending*", "answer*", "op*", "sol*")
+ANSWER = (
+    *("answerKey", "answer", "label", "correct", "correct_answer", "answer_idx", "answer_index", "correct_option", "cop", "gold"),
+    "target",
+)
 """Usual column names."""
 Files = File | list[File]
 
@@ -34,7 +41,9 @@ class MultipleChoice(TextSource):
     Rows may have different numbers of choices, from 2 to 26. Columns are named by options, or found by their usual names
     (CommonsenseQA, ARC, OpenBookQA, SWAG and others). A name may be a path into JSON: ``question.stem``; ``*`` matches every
     item of a list, as in ``question.choices.*.text``, or at the end of a column name any letter or number, as in ``ending*``.
-    Fields: ``question``, ``choices`` and ``label``: A is the first choice, B the second.
+    A context precedes its question in the same text, with a blank in between: truncation removes the end of that text, so
+    ``max_length`` must be large enough for both. Fields: ``question``, ``choices`` and ``label``: A is the first choice, B the
+    second.
 
     Talmor et al. 2019 (CommonsenseQA), https://arxiv.org/abs/1811.00937
 
@@ -46,13 +55,15 @@ class MultipleChoice(TextSource):
         delimiter: Character between the columns of a table; None = a comma in .csv files, a tab in others.
         quoted: Whether cells may be quoted (``"a cell"``, over several lines if need be); None = in .csv files only.
         question: Column of questions; None = the first with a usual name (question.stem, question, sentence, ...).
+        context: Column of a text that the question is about, put before the question; ``auto`` = the first with a usual name
+            (context, premise, passage, article, story, ...) that is not the question, if any; None = no context.
         choices: Column of choices, a list in JSON or a cell with ``separator`` between them; or several columns; None = the
             first with a usual name (question.choices.*.text, choices, ending*, ...).
         answer: Column of the correct choice: its label, index or text; None = the first with a usual name (answerKey, ...).
         labels: Column of the labels of the choices; None = ``label`` beside the ``text`` of the choices, or what ``*`` matches in
             column names. Without labels, answers are letters (A is the first), indices or texts.
         first_index: Index of the first choice, where answers are indices; None = numbers may be labels, else they start at 0.
-        include_question: Whether the model sees the question; False = a choices-only baseline on the same split.
+        include_question: Whether the model sees the question and its context; False = a choices-only baseline on the same split.
         separator: Separator of the choices in one cell of a TSV or CSV file.
         tokenizer: Tokenizer, trained on the training rows.
         max_length: Maximum number of tokens of each text.
@@ -85,6 +96,7 @@ class MultipleChoice(TextSource):
         delimiter: str | None = None,
         quoted: bool | None = None,
         question: str | None = None,
+        context: str | None = "auto",
         choices: str | list[str] | None = None,
         answer: str | None = None,
         labels: str | None = None,
@@ -111,7 +123,7 @@ class MultipleChoice(TextSource):
         check_delimiter(delimiter)
         self.column_names = None if column_names is None else tuple(column_names)
         self.delimiter, self.quoted = delimiter, quoted
-        self.question, self.choices, self.answer, self.labels = question, choices, answer, labels
+        self.question, self.context, self.choices, self.answer, self.labels = question, context, choices, answer, labels
         self.first_index, self.include_question, self.separator = first_index, include_question, separator
         self.generated_field = "question" if include_question else "choices"
 
@@ -153,7 +165,7 @@ class MultipleChoice(TextSource):
         return {**cells, "label": CHOICE_LABELS[_correct_index(given, texts, labels, self.first_index)] if given else ""}
 
     def _input_cells(self, row: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-        """The question and the choices, and the labels of the choices."""
+        """The question, after its context, and the choices; and the labels of the choices."""
         question = find_value(row, "question", self.question, QUESTION)
         choices = self._choices(row)
         if not isinstance(question.value, str):
@@ -163,7 +175,24 @@ class MultipleChoice(TextSource):
             raise ValueError(f"{len(texts)} choices; a row must have 2 to {len(CHOICE_LABELS)}")
         if "" in texts:
             raise ValueError(f"choice {texts.index('') + 1} of {len(texts)} is empty")
-        return {"question": clean_text(question.value, question.path), "choices": "\t".join(texts)}, labels
+        context = " ".join(clean_text(part.value, part.path) for part in self.find_context(row))
+        asked = f"{context} {clean_text(question.value, question.path)}".strip()
+        return {"question": asked, "choices": "\t".join(texts)}, labels
+
+    def find_context(self, row: Mapping[str, Any]) -> list[PathValue]:
+        """The context of a row, or the parts of one that is a list; empty if there is none."""
+        if self.context is None:
+            return []
+        if self.context != "auto":
+            if (named := follow_path(row, self.context)) is None:
+                raise ValueError(missing_path(row, "context", self.context, ()))
+            return named
+        question = find_value(row, "question", self.question, QUESTION).path
+        for name in CONTEXT:
+            found = follow_path(row, name) if name != question else None
+            if found and all(isinstance(part.value, str) and not part.value.isdecimal() for part in found):
+                return found
+        return []
 
     def _choices(self, row: Mapping[str, Any]) -> list[PathValue]:
         if isinstance(self.choices, list):
@@ -207,6 +236,7 @@ def _correct_index(answer: str, texts: Sequence[str], labels: Sequence[str], fir
             return number - first_index
         raise ValueError(f"the answer {number} is none of {len(texts)} choices, counted from first_index {first_index}")
     by_label = [index for index, label in enumerate(labels) if label == answer]
+    by_label = by_label or [index for index, label in enumerate(labels) if label.casefold() == answer.casefold()]
     if not labels and number is not None:
         by_label = [number] if number < len(texts) else []
     elif not labels and len(answer) == 1 and answer.upper() in CHOICE_LABELS[: len(texts)]:
@@ -223,4 +253,5 @@ def _correct_index(answer: str, texts: Sequence[str], labels: Sequence[str], fir
         )
     known = f"their labels are {', '.join(labels)}" if labels else f"they are {', '.join(map(repr, texts))}"
     counted = "; indices start at 0 unless first_index is set" if number is not None and not labels else ""
+    counted = "; if it is an index, set first_index to 0 or 1" if number is not None and labels else counted
     raise ValueError(f"the answer {answer!r} is none of the {len(texts)} choices: {known}{counted}")

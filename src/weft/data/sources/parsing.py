@@ -14,7 +14,7 @@ from weft.core.text_stream import data_suffix
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_rows import is_json, json_objects
 
-COMMENTS, DOCUMENTS = "comment lines", "document marks"
+COMMENTS, DOCUMENTS, NO_WORDS = "comment lines", "document marks", "multiword tokens and empty nodes"
 """Ledger entries of lines between tagged sentences that are not words."""
 _MAX_CELL = 1 << 24
 _SEPARATOR_LINE = re.compile(r"sep=.?", re.IGNORECASE)

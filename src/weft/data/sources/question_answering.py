@@ -15,6 +15,7 @@ from weft.core.registry import Build, block
 from weft.core.text_stream import data_suffix
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
+from weft.data.sources.json_rows import is_json
 from weft.data.sources.parsing import ColumnSpec, Layout, ParsedRow, check_delimiter, lone_surrogate, table, table_layout
 from weft.data.sources.text_source import BadRows, Overflow, TextSource
 from weft.data.sources.training_scan import TargetSpec
@@ -22,8 +23,8 @@ from weft.data.tokenizers.bpe import BPE
 
 QUESTION = ("question", "query")
 CONTEXT = ("context", "passage", "paragraph", "document", "text")
-ANSWER = ("answer", "answers", "answer_text")
-STARTS = (START, "answer_start")
+ANSWER = ("answer", "answers", "answer_text", "answers.text")
+STARTS = (START, "answer_start", "answers.answer_start")
 """Usual column names."""
 Files = File | list[File]
 
@@ -32,12 +33,12 @@ Files = File | list[File]
 class QuestionAnswering(TextSource):
     """Questions whose answers are spans of a context: SQuAD JSON (1.1 and 2.0), or tables.
 
-    A table (TSV, CSV or JSON, by file suffix) has the columns question, context, answer and start, the character offset
-    of the answer; both are empty if the context has no answer. In JSON Lines both may be lists: the first answer is the
-    training target, all of them are references. An answer is the span of tokens that overlap it. An answer that does not occur
-    at its offset is a malformed row; rows without question or context are dropped; texts of more than ``max_length`` tokens are
-    truncated, and answers beyond that become unanswerable. All of this is counted. Fields: ``question``, ``context``,
-    ``answer``.
+    A table (TSV, CSV or JSON, by file suffix) has the columns question, context, answer and start, the character offset of the
+    answer; both are empty if the context has no answer. In JSON both may be lists, also in an object ``answers`` with the lists
+    ``text`` and ``answer_start``: the first answer is the training target, all of them are references. An answer is the span of
+    tokens that overlap it. An answer that does not occur at its offset is a malformed row; rows without question or context are
+    dropped; texts of more than ``max_length`` tokens are truncated, and answers beyond that become unanswerable. All of this is
+    counted. Fields: ``question``, ``context``, ``answer``.
 
     Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250; Rajpurkar et al. 2018, https://arxiv.org/abs/1806.03822
 
@@ -126,14 +127,15 @@ class QuestionAnswering(TextSource):
             if is_squad(file, self.encoding):
                 yield from _squad_rows(cursor, bool(answers))
             else:
-                yield from table(cursor, columns, self.table_format())
+                optional = {START: columns[START]._replace(required=False)} if answers and is_json(file) else {}
+                yield from table(cursor, columns | optional, self.table_format())
 
 
 def _validated(row: ParsedRow) -> ParsedRow:
     """The row with its final cells, and a problem if an answer is not at its offset."""
     if not row.cells or row.problem:
         return row
-    cells = {"id": str(row.line), **row.cells, "question": row.cells["question"].strip()}
+    cells = {"id": str(row.line), START: "", **row.cells, "question": row.cells["question"].strip()}
     problem = _answer_problem(cells)
     if problem and "id" in row.cells:
         problem = f"question {cells['id']}: {problem}"
@@ -143,7 +145,8 @@ def _validated(row: ParsedRow) -> ParsedRow:
 def _answer_problem(cells: Mapping[str, str]) -> str:
     answers, starts = (cells[name].split("\t") if cells[name] else [] for name in ("answer", START))
     if len(answers) != len(starts):
-        return f"{len(answers)} answers, but {len(starts)} starts"
+        hint = "" if starts else "; name the column of their character offsets with the option start"
+        return f"{len(answers)} answers, but {len(starts)} starts{hint}"
     for answer, start in zip(answers, starts, strict=True):
         if not (start.strip().isascii() and start.strip().isdecimal()):
             return f"start must be a character offset, not {start[:40]!r}"
@@ -197,37 +200,56 @@ def _squad_rows(cursor: Cursor, answered: bool) -> Iterator[ParsedRow]:
 
 
 def _questions(articles: list[Any], answered: bool) -> Iterator[tuple[str, dict[str, str], str]]:
-    """The id, the cells and the problem of each question."""
+    """The id, the cells and the problem of each question; an article may also be a question with its context."""
     for article in articles:
-        try:
-            paragraphs = _list_at(article, "paragraphs", "an article")
-        except ValueError as error:
-            yield "", {}, str(error)
-            continue
+        if isinstance(article, dict) and "paragraphs" not in article and "question" in article:
+            paragraphs: list[Any] = [{"context": article.get("context"), "qas": [article]}]
+        else:
+            try:
+                paragraphs = _list_at(article, "paragraphs", "an article")
+            except ValueError as error:
+                yield "", {}, str(error)
+                continue
         for paragraph in paragraphs:
             try:
                 questions, context = _list_at(paragraph, "qas", "a paragraph"), _text_at(paragraph, "context")
             except ValueError as error:
                 yield "", {}, str(error)
                 continue
-            for question in questions:
-                question_id = str(question.get("id", "")) if isinstance(question, dict) else ""
-                question_id = "" if lone_surrogate(question_id) else question_id
-                try:
-                    yield question_id, _cells(question, context, question_id, answered), ""
-                except ValueError as error:
-                    yield question_id, {}, str(error)
+            yield from _with_cells(questions, context, answered)
+
+
+def _with_cells(questions: list[Any], context: str, answered: bool) -> Iterator[tuple[str, dict[str, str], str]]:
+    """The id, the cells and the problem of each question about a context."""
+    for question in questions:
+        question_id = str(question.get("id", "")) if isinstance(question, dict) else ""
+        question_id = "" if lone_surrogate(question_id) else question_id
+        try:
+            yield question_id, _cells(question, context, question_id, answered), ""
+        except ValueError as error:
+            yield question_id, {}, str(error)
 
 
 def _cells(question: Any, context: str, question_id: str, answered: bool) -> dict[str, str]:
     impossible = not answered or (isinstance(question, dict) and question.get("is_impossible"))
-    answers = [] if impossible else _list_at(question, "answers", "a question")
+    answers = [] if impossible else _answers(question)
     texts = [_text_at(answer, "text").replace("\t", " ") for answer in answers]
     starts = [answer.get("answer_start") for answer in answers]
     if invalid := [start for start in starts if not isinstance(start, int) or start < 0]:
         raise ValueError(f"answer_start must be a character offset, not {invalid[0]!r}")
     cells = {"question": _text_at(question, "question"), "context": context, "id": question_id}
     return {**cells, "answer": "\t".join(texts), START: "\t".join(map(str, starts))} if answered else cells
+
+
+def _answers(question: Any) -> list[Any]:
+    """The answers: a list of objects, or an object with the lists ``text`` and ``answer_start``, as in datasets of the Hub."""
+    lists = question.get("answers") if isinstance(question, dict) else None
+    if not isinstance(lists, dict):
+        return _list_at(question, "answers", "a question")
+    texts, starts = (_list_at(lists, name, "answers") for name in ("text", "answer_start"))
+    if len(texts) != len(starts):
+        raise ValueError(f"{len(texts)} answers, but {len(starts)} starts")
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
 
 
 def _list_at(value: Any, key: str, what: str) -> list[Any]:

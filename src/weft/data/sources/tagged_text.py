@@ -15,7 +15,7 @@ from weft.core.registry import Build, block
 from weft.data.holdout import HoldOut
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_rows import is_json
-from weft.data.sources.parsing import COMMENTS, DOCUMENTS, ColumnSpec, Layout, ParsedRow, table, table_layout
+from weft.data.sources.parsing import COMMENTS, DOCUMENTS, NO_WORDS, ColumnSpec, Layout, ParsedRow, table, table_layout
 from weft.data.sources.text_source import BadRows, TextSource
 from weft.data.sources.training_scan import TargetSpec
 from weft.data.tag_schemes import to_bioes, to_iob1, to_iob2
@@ -26,6 +26,8 @@ WORDS, TAGS = ColumnSpec(None, ("tokens", "words"), False), ColumnSpec(None, ("t
 DOCUMENT = "-DOCSTART-"
 """The first column of a line between two documents."""
 _BLANKS = re.compile(r"[ \t]+")
+_CONLLU_COLUMNS, _FIRST_NUMBER, _NO_WORD = 10, re.compile(r"1|1-\d+|0\.1"), re.compile(r"\d+[-.]\d+")
+"""Columns of CoNLL-U, the first of which numbers the words; the number of a first line, and that of a line that is no word."""
 _SNIFFED_LINES = 1000
 _SCHEMES = {"iob1": to_iob1, "iob2": to_iob2, "bioes": to_bioes}
 
@@ -35,7 +37,8 @@ class TaggedText(TextSource):
     """Sentences with one tag per word, in CoNLL format: ``EU NNP I-NP I-ORG``, one word per line, an empty line in between.
 
     Columns are separated by blanks or tabs, and every line has as many as the first. Lines that start with ``-DOCSTART-`` are
-    dropped (counted); nothing else is, unless ``comments`` is set. JSON (``.jsonl``, ``.json``) has one sentence per object: a
+    dropped (counted), and in CoNLL-U those of multiword tokens and empty nodes (``1-2``, ``8.1``); nothing else is, unless
+    ``comments`` is set. JSON (``.jsonl``, ``.json``) has one sentence per object: a
     list of words (``tokens`` or ``words``) and a list of tags (``tags``, ``ner_tags`` or ``labels``). Entities may be tagged in
     IOB1, IOB2 or BIOES and are converted to ``scheme``. Fields: ``text`` and ``tags``.
 
@@ -135,7 +138,8 @@ class TaggedText(TextSource):
         """Parse a CoNLL file."""
         words: list[str] = []
         tags: list[str] = []
-        first, first_problem, columns = 0, "", self._column_count(cursor)
+        first, first_problem = 0, ""
+        columns, numbered = self._columns(cursor)
         for line, problem in cursor.lines():
             cells = [cell for cell in _BLANKS.split(line) if cell]
             if not cells:
@@ -146,6 +150,8 @@ class TaggedText(TextSource):
                 cursor.counts[DOCUMENTS] += 1
             elif not first and self._is_comment(line, cells, columns):
                 cursor.counts[COMMENTS] += 1
+            elif numbered and _NO_WORD.fullmatch(cells[0]):
+                cursor.counts[NO_WORDS] += 1
             else:
                 first = first or cursor.line
                 problem = problem or self._too_few_columns(cells) or _wrong_column_count(cells, columns)
@@ -157,13 +163,14 @@ class TaggedText(TextSource):
         if first:
             yield self._sentence(cursor.file, first, words, tags, first_problem)
 
-    def _column_count(self, cursor: Cursor) -> int:
-        """Number of columns of the first word of the current file."""
+    def _columns(self, cursor: Cursor) -> tuple[int, bool]:
+        """Number of columns of the first word of the current file, and whether its lines are numbered, as in CoNLL-U."""
         for line, _ in self.cursor([cursor.file]).lines():
             cells = [cell for cell in _BLANKS.split(line) if cell]
             if cells and cells[0] != DOCUMENT and not self._is_comment(line, cells, 0):
-                return len(cells)
-        return 0
+                numbered = len(cells) == _CONLLU_COLUMNS and self.word_column > 0 and _FIRST_NUMBER.fullmatch(cells[0])
+                return len(cells), bool(numbered)
+        return 0, False
 
     def _is_comment(self, line: str, cells: list[str], columns: int) -> bool:
         """Whether a line before a sentence is a comment: ``#`` and a blank, or a single word; never if its tabs make columns."""

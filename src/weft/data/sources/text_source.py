@@ -38,7 +38,7 @@ from weft.data.sources.training_scan import (
     training_samples,
 )
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the same files and options give different rows than before; cached rows are then prepared again."""
 SPLITS = ("train", "valid", "test")
 _CHECKED_FILES = 500

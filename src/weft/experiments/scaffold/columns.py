@@ -20,6 +20,9 @@ _LABEL_NAMES = (*LABEL, "gold_label", "sentiment", "polarity", "topic", "intent"
 """Names of label columns in lowercase, the most specific first."""
 _ORDINAL = re.compile(r"\d+|(?<![a-z])[ab](?![a-z])")
 _POSITION = re.compile(r"column\d+")
+_TITLES = ("title", "subject")
+_TITLED = 3
+"""How many times as long as its title a text is, at least."""
 _NO_LABELS = ("", "id", "split")
 """Names of columns with few distinct values that are no labels."""
 
@@ -158,13 +161,17 @@ def assign_roles(columns: Sequence[TableColumn], texts: Sequence[str] = (), labe
 def _are_pair(first: TableColumn, second: TableColumn, others: Sequence[TableColumn]) -> bool:
     """Whether two texts with a label belong together: by their names, or because the table has nothing else but identifiers.
 
-    Names are usual ones (premise and hypothesis), or equal but for a number or a letter (question1 and question2).
+    Names are usual ones (premise and hypothesis), or equal but for a number or a letter (question1 and question2). A title and
+    its text are no pair; without names, a text that is several times as long as the other is taken for that.
     """
     if {first.key, second.key} <= {*FIRST, *SECOND}:
         return True
     stems = {_ORDINAL.sub("", column.key) for column in (first, second)}
     if len(stems) == 1 and not _POSITION.fullmatch(first.key):
         return True
+    lengths = sorted((first.mean_words, second.mean_words))
+    if first.key in _TITLES or (_POSITION.fullmatch(first.key) and lengths[1] > _TITLED * lengths[0]):
+        return False
     return all(column.is_numeric or column.key in _NO_LABELS for column in others)
 
 

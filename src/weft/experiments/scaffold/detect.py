@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -23,9 +22,10 @@ from weft.data.sources.question_answering import QuestionAnswering, is_squad
 from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
+from weft.experiments.scaffold.file_splits import SPLIT_OF, group_by_split, select_files, whole_folders, without_split
+from weft.experiments.scaffold.missing_labels import skip_missing_labels
 from weft.experiments.scaffold.table import detect_table
 from weft.experiments.scaffold.text_layouts import (
-    are_named_apart,
     class_folders,
     could_be_classes,
     labeled_lines,
@@ -33,19 +33,16 @@ from weft.experiments.scaffold.text_layouts import (
     tagged_options,
 )
 
-_SPLITS = {
-    "train": ("train", "training"),
-    "valid": ("valid", "validation", "val", "dev", "devel", "development", "testa"),
-    "test": ("test", "testing", "testb"),
-}
-"""Words in a file name that select a split; ``testa`` and ``testb`` are those of CoNLL-2003."""
-_ABOUT = re.compile(r"(readme|licen[cs]e|citation|changelog|notice|authors|sha256sums|md5sums?)([._-].*)?", re.IGNORECASE)
-"""Names of files about the data, which folders of data have beside them."""
-_SPLIT_OF = {word: split for split, words in _SPLITS.items() for word in words}
+_SOURCES = (
+    *("labeled-text", "multiple-choice", "parallel-text", "plain-text", "question-answering", "sentence-pairs", "tagged-text"),
+)
+"""Sources that a recipe can be written for."""
 _MAX_FILES = 500
 """Of more files, the encoding of some is detected."""
 _VERIFIED_ROWS = 50_000
 """Rows of each file that are read to verify what was detected."""
+_FEW_TEXTS, _LINE_BYTES = 20, 1000
+"""With fewer texts, a validation split is coarse; lines of this many bytes make more of them."""
 _MAX_BAD = 0.2
 """Largest share of the rows that may be malformed."""
 
@@ -76,12 +73,14 @@ def detect_data(
     encoding = _common_encoding([inner for file in given for inner in list_files(file)])
     detected = None if texts or label else _class_folders(given, source)
     if detected is None:
-        expanded = [_expand_folder(file, source) for file in given]
-        splits: dict[str, Paths] = {**_by_split([inner for found, _ in expanded for inner in found])}
+        split_of, about = select_files(given, source)
+        splits = group_by_split(split_of)
         detected = _named_columns(splits, encoding, texts, label) if texts or label else _detect(splits, encoding, source)
-        if ignored := [inner for _, about in expanded for inner in about]:
-            detected.remarks.append(f"ignored, as files about the data: {', '.join(ignored)}")
-        detected.remarks += _without_split(files_of(splits["train"]))
+        if about:
+            detected.remarks.append(f"ignored, as files about the data: {', '.join(about)}")
+        detected.remarks += without_split(split_of)
+        if detected.source == "plain-text":
+            detected.splits = whole_folders(detected.splits, given)
     if encoding != "utf-8":
         detected.options["encoding"] = encoding
         detected.remarks.append(f"encoding: {encoding}, detected from the bytes; if letters are wrong, set data.encoding")
@@ -89,13 +88,15 @@ def detect_data(
         command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
         detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
     _verify(detected)
+    _check_texts(detected)
+    skip_missing_labels(detected, _source(detected), _VERIFIED_ROWS)
     detected.size = sum(Path(inner).stat().st_size for file in files_of(detected.splits["train"]) for inner in list_files(file))
     return detected
 
 
 def _class_folders(given: list[str], source: str | None) -> DetectedData | None:
     folders = all(Path(file).is_dir() for file in given)
-    return class_folders(given, _SPLIT_OF) if folders and source in (None, "labeled-text") else None
+    return class_folders(given, SPLIT_OF) if folders and source in (None, "labeled-text") else None
 
 
 def _detect(splits: dict[str, Paths], encoding: str, source: str | None) -> DetectedData:
@@ -111,8 +112,27 @@ def _detect(splits: dict[str, Paths], encoding: str, source: str | None) -> Dete
         refused = error
     if source == "plain-text":
         return DetectedData("plain-text", splits, reason="texts without columns")
-    shown = ", ".join(files_of(splits["train"])[:3])
-    raise ValueError(f"{shown}: cannot be read as {source}{f': {refused}' if refused else ''}; leave out --as to detect the task")
+    files = files_of(splits["train"])
+    try:
+        return _as_asked(splits, encoding, str(source))
+    except ValueError as error:
+        refused = refused if refused and len(files) > 1 else error
+    shown = ", ".join(files[:3])
+    raise ValueError(f"{shown}: cannot be read as {source}: {refused}; leave out --as to detect the task")
+
+
+def _as_asked(splits: dict[str, Paths], encoding: str, source: str) -> DetectedData:
+    """The files read as a source that no rule detected, with the usual columns. Raises ValueError if they cannot be."""
+    if source not in _SOURCES:
+        raise ValueError(f"the sources are {', '.join(_SOURCES)}")
+    first = files_of(splits["train"])[0]
+    separation = detect_separation(first, encoding) if source != "tagged-text" and not is_json(first) else None
+    options = separation.options(first) if separation else {}
+    detected = DetectedData(source, splits, options, "read as --as demands, with the usual columns")
+    bad, total, example = _count_bad(_source(detected, encoding), [[first]])
+    if not total or bad > _MAX_BAD * total:
+        raise ValueError(f"{example.where}: {example.problem}" if example else "it has no rows")
+    return detected
 
 
 def _candidates(splits: dict[str, Paths], encoding: str, source: str | None) -> Iterator[DetectedData]:
@@ -185,46 +205,6 @@ def _common_encoding(files: list[str]) -> str:
     return next(iter(found), "utf-8")
 
 
-def _expand_folder(file: str, source: str | None) -> tuple[list[str], list[str]]:
-    """Return the files of a folder of tables, of named splits or of several kinds of text, and files about the data, which are
-    ignored; a folder of texts stays one corpus. A file and links to it count once."""
-    if not Path(file).is_dir():
-        return [file], []
-    inner = list({Path(each).resolve(): each for each in reversed(list_files(file))}.values())[::-1]
-    about = [each for each in inner if _ABOUT.fullmatch(Path(each).name)]
-    data = [each for each in inner if each not in about]
-    separate = all(map(is_table, data)) or any(map(_split_of, data)) or are_named_apart(data) or source == "labeled-text"
-    return (data, about) if data and separate else ([file], [])
-
-
-def _without_split(train: Sequence[str]) -> list[str]:
-    """A remark about training files without a split in their names, where others have one: they may be test files."""
-    unnamed = [Path(file).name for file in train if _split_of(file) is None]
-    if not unnamed or len(unnamed) == len(train):
-        return []
-    shown = ", ".join(unnamed[:3]) + (", ..." if len(unnamed) > 3 else "")
-    return [f"used for training too, as its name has no split (train, dev, test): {shown}; rename it if it is for evaluation"]
-
-
-def _split_of(file: str) -> str | None:
-    """The split that a word of the file name selects."""
-    words = re.split(r"[^a-z]+", Path(file).name.lower())
-    return next((_SPLIT_OF[word] for word in words if word in _SPLIT_OF), None)
-
-
-def _by_split(files: list[str]) -> dict[str, list[str]]:
-    """Group files by the split in their names; files without one are training files."""
-    found: dict[str, list[str]] = {split: [] for split in _SPLITS}
-    for file in files:
-        found[_split_of(file) or "train"].append(file)
-    if not found["train"]:
-        names = ", ".join(Path(file).name for file in files)
-        raise ValueError(
-            f"no training file among {names}: their names select validation or test data; add a file with 'train' in its name"
-        )
-    return {split: named for split, named in found.items() if named}
-
-
 def _squad(splits: dict[str, Paths], encoding: str) -> DetectedData:
     """Question answering in the JSON format of SQuAD, the only JSON document that is supported."""
     file = files_of(splits["train"])[0]
@@ -248,12 +228,7 @@ def _verify(detected: DetectedData) -> None:
 
     Raises ValueError if a file does not fit.
     """
-    values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
-    splits = {
-        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
-    }
-    source = CATALOG[Data][detected.source](**splits, **values)
-    assert isinstance(source, TextSource)
+    source = _source(detected)
     first = files_of(detected.splits["train"])[0]
     for split in list(detected.splits):
         groups = source.files(source.paths[split])
@@ -279,6 +254,40 @@ def _verify(detected: DetectedData) -> None:
                 detected.options["on_bad_row"] = skip_rows(bad, total, f"of {Path(example.file).name} are malformed")
                 where = f"{example.where}: {example.problem}"
                 detected.remarks.append(f"{bad:,} of {total:,} rows are malformed and skipped, the first: {where}")
+
+
+def _check_texts(detected: DetectedData) -> None:
+    """Raise ValueError for a single text, of which none can be held out for validation; remark on a few long ones."""
+    if detected.source != "plain-text" or "valid" in detected.splits:
+        return
+    source, files = _source(detected), list_files(files_of(detected.splits["train"]))
+    texts: set[str] = set()
+    for row in source.rows([source.cursor(files)]):
+        texts |= {text} if (text := row.cells.get("text", "").strip()) else set()
+        if len(texts) >= _FEW_TEXTS:
+            return
+    command = f"fold -s -w {_LINE_BYTES} {shlex.quote(files[0])} > train.txt"
+    if len(texts) < 2:
+        raise ValueError(
+            f"{files[0]}: the data has one text, in one line, and none can be held out for validation; add a file with 'valid' in "
+            f"its name, or divide the line into lines of {_LINE_BYTES:,} bytes: {command}"
+        )
+    if sum(map(len, texts)) > _FEW_TEXTS * _LINE_BYTES:
+        detected.remarks.append(
+            f"{len(texts)} texts, one of which or more are held out for validation; for shorter lines: {command}"
+        )
+
+
+def _source(detected: DetectedData, encoding: str | None = None) -> TextSource:
+    """The data source with the detected options."""
+    values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
+    values |= {"encoding": encoding} if encoding else {}
+    splits = {
+        split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
+    }
+    source = CATALOG[Data][detected.source](**splits, **values)
+    assert isinstance(source, TextSource)
+    return source
 
 
 def _has_inputs(source: TextSource, files: list[list[str]]) -> bool:

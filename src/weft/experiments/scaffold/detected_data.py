@@ -35,6 +35,7 @@ class DetectedData:
         alternatives: Other columns that fit an option, the best candidate first.
         remarks: What else a user should know: another possible reading, rows that are skipped, the encoding.
         other_source: Another data source that the files could be meant for; "" = none.
+        max_length: Maximum number of tokens of a text, where the default would truncate too many; 0 = the default.
     """
 
     source: str
@@ -47,6 +48,7 @@ class DetectedData:
     alternatives: dict[str, list[str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     other_source: str = ""
+    max_length: int = 0
 
     @property
     def task(self) -> str:

@@ -120,7 +120,7 @@ def scratch_recipe(detected: DetectedData, folder: Path) -> str:
     return _template("ngram-classifier" if small else task.template).substitute(
         reason=comment(detected.reason),
         source=detected.source,
-        data=_data_lines(detected, folder),
+        data=_data_lines(detected, folder) + (f"\n  max_length: {detected.max_length}" if detected.max_length else ""),
         tokenizer=tokenizer,
         embedder=grams if small else f"{{type: sum, parts: [{grams}], dropout: 0.3}}" if ngrams else "{type: sum, dropout: 0.3}",
         structure=task.structure,
@@ -165,7 +165,7 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
         source=detected.source,
         data=_data_lines(detected, folder),
         model=_paths([model], folder) if Path(model).exists() else model,
-        max_length=4000 if windows else min(256, max(1, per_text)),
+        max_length=4000 if windows else min(max(256, detected.max_length), max(1, per_text)),
         task=task.tuning,
         pooler=_pooler(task) if mean else "",
         objective=window if windows else task.objective,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -9,11 +10,13 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
+from ruamel.yaml import YAML
+
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.json_rows import is_json, json_objects
 from weft.data.sources.labeled_text import LABEL, TEXT
 from weft.data.sources.multiple_choice import MultipleChoice
-from weft.data.sources.parsing import ColumnSpec, TableFormat, read_column_names, tables
+from weft.data.sources.parsing import ColumnSpec, TableFormat, read_column_names, records, tables
 from weft.data.sources.question_answering import ANSWER, CONTEXT, QUESTION, STARTS
 from weft.data.sources.sentence_pairs import FIRST, SECOND
 from weft.data.sources.sentence_pairs import LABEL as PAIR_LABEL
@@ -21,9 +24,13 @@ from weft.data.sources.tagged_text import TAGS, WORDS
 from weft.experiments.scaffold.columns import NUMBER, ColumnRoles, TableColumn, assign_roles, count_words
 from weft.experiments.scaffold.delimiters import TABS, Separation, detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows, yaml_string
+from weft.experiments.scaffold.missing_labels import check_numbers, present_cells
 from weft.experiments.scaffold.text_layouts import TAG
 
 _EMPTY_CHOICE = re.compile(r"choice \d+ of \d+ is empty")
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_USUAL_TOKENS, _MOST_TOKENS, _TOKEN_STEP = 128, 1024, 64
+"""Default length of a text of multiple choice, largest one that a recipe sets, and what it is a multiple of."""
 
 
 def detect_table(
@@ -112,7 +119,7 @@ def _multiple_choice(splits: dict[str, Paths], table: _Table) -> DetectedData | 
     first = list(filter(None, _first_row(table)))
     if len(set(first)) < len(first):
         return None  # no header, but a row with equal cells
-    candidates: tuple[Literal[0, 1] | None, ...] = (None, 1)
+    candidates: tuple[Literal[0, 1] | None, ...] = (None, 0, 1)
     counts: dict[Literal[0, 1] | None, tuple[int, int, int]] = {}
     layout = table.layout
     for first_index in candidates:
@@ -127,7 +134,34 @@ def _multiple_choice(splits: dict[str, Paths], table: _Table) -> DetectedData | 
     options = table.options | ({} if best is None else {"first_index": str(best)})
     if empty:
         options["on_bad_row"] = skip_rows(empty, total, "have an empty choice")
-    return DetectedData("multiple-choice", splits, options, "questions with several choices")
+    detected = DetectedData("multiple-choice", splits, options, "questions with several choices")
+    return _add_context(detected, table)
+
+
+def _add_context(detected: DetectedData, table: _Table) -> DetectedData:
+    """Name the context of the questions, and set a length that leaves room for context and question."""
+    options = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
+    source = MultipleChoice(train=table.file, **options)
+    layout = source.table_format()
+    values = [record.values for record in islice(records(table.cursor(), layout), MAX_ROWS) if record.values is not None]
+    try:
+        context = next(filter(None, map(source.find_context, values)), None)
+    except ValueError:
+        context = None
+    if context is None:
+        return detected
+    detected.reason += f", about a context (column {context[0].path})"
+    detected.remarks.append(f"{context[0].path} precedes the question in the same text; to leave it out: data.context=null")
+    texts = [row.cells["question"] for row in islice(source.rows([table.cursor()]), MAX_ROWS) if row.cells]
+    tokens = max((sum(1 for _ in _TOKEN.finditer(text)) for text in texts), default=0)
+    if tokens > _USUAL_TOKENS:
+        detected.max_length = min(_MOST_TOKENS, math.ceil(tokens * 1.1 / _TOKEN_STEP) * _TOKEN_STEP)
+    if tokens > _MOST_TOKENS:
+        detected.remarks.append(
+            f"contexts with their question have up to {tokens:,} tokens; truncation removes the question, which comes last: "
+            "raise data.max_length"
+        )
+    return detected
 
 
 def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (), label_name: str | None = None) -> DetectedData:
@@ -144,9 +178,11 @@ def _columns(splits: dict[str, Paths], table: _Table, texts: Sequence[str] = (),
     cells = {name: [row.get(name, "").strip() for row in rows] for name in names}
     if not texts and label_name is None and (found := _lettered_choices(names, cells)) is not None:
         reason = f"{table.kind} with a question, choices and the letter of the answer (columns: {shown})"
-        return DetectedData("multiple-choice", splits, options | found, reason)
-    roles = assign_roles([TableColumn(name, [cell for cell in cells[name] if cell]) for name in names], texts, label_name)
+        return _add_context(DetectedData("multiple-choice", splits, options | found, reason), table)
+    roles = assign_roles([TableColumn(name, present_cells(cells[name])) for name in names], texts, label_name)
     label = roles.label
+    if label is not None and (problem := check_numbers(label.name, label.cells)):
+        raise ValueError(f"{table.file}: {problem}")
     if len(roles.texts) == 2 and label is None:
         first, second = roles.texts
         options |= _column_option(first, ("source",), "source") | _column_option(second, ("target",), "target")
@@ -201,6 +237,8 @@ def _missing_role(roles: ColumnRoles, cells: Mapping[str, Sequence[str]]) -> str
         return f"no column holds texts; {by_hand}"
     texts = [column.name for column in roles.texts]
     for name, found in cells.items():
+        if name not in texts and (problem := check_numbers(name, present_cells(found))):
+            return problem
         if name not in texts and len(found) > 1 and found[0] and len(set(found)) == 1:
             return f"all rows have the same {name}, {found[0][:40]!r}; a label needs two or more classes"
     return f"no column has few distinct values, as a label has; {by_hand}"

@@ -28,6 +28,8 @@ _CLASS_NAMES = (
 )
 _CLASS_WORDS = frozenset(_CLASS_NAMES.split())
 """Words in file names that are classes."""
+_UNLABELED = ("unsup", "unsupervised", "unlabeled", "unlabelled")
+"""Names of folders of texts without labels."""
 _SIDES = "src tgt trg source target input output ref reference simple complex"
 _LANGUAGE_CODES = (
     "af am ar az be bg bn bs ca cs cy da de el en eo es et eu fa fi fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko ku ky "
@@ -242,7 +244,10 @@ def class_folders(folders: Sequence[str], split_of: Mapping[str, str]) -> Detect
             split = named or next((split_of[part.lower()] for part in parents if part.lower() in split_of), "train")
             own = found.setdefault(split, {}).setdefault(classes[-1], {})
             own[file if named else str(Path(file).parent)] = None
-    if "train" not in found or len(found["train"]) < 2 or len(ignored) * 20 > len(files) or set(found["train"]) <= _LANGUAGES:
+    unlabeled = _leave_unlabeled(found)
+    if "train" not in found or len(found["train"]) < 2 or set(found["train"]) <= _LANGUAGES:
+        return None
+    if len(ignored) * (4 if len(found) > 1 else 20) > len(files):
         return None
     if any(set(classes) != set(found["train"]) for classes in found.values()):
         return None
@@ -258,5 +263,21 @@ def class_folders(folders: Sequence[str], split_of: Mapping[str, str]) -> Detect
     if unit == "file":
         detected.remarks.append("a text is a whole file; if every line is a text of its own: data.unit=line")
     if ignored:
-        detected.remarks.append(f"ignored, because they are in no class folder: {', '.join(ignored[:3])}")
+        shown = ", ".join(ignored[:3]) + (", ..." if len(ignored) > 3 else "")
+        detected.remarks.append(f"ignored, because they are in no class folder: {shown}")
+    if unlabeled:
+        detected.remarks.append(f"left out, as texts without labels or of no class of every split: {unlabeled}")
     return detected
+
+
+def _leave_unlabeled(found: dict[str, dict[str, dict[str, None]]]) -> str:
+    """Remove folders of texts without labels: by their names, or because a validation or test split lacks them; return them."""
+    others = [set(classes) for split, classes in found.items() if split != "train"]
+    shared = set.intersection(*others) if others else set[str]()
+    removed: list[str] = []
+    for split, classes in found.items():
+        named = {label for label in classes if label.lower() in _UNLABELED}
+        absent = set(classes) - shared if split == "train" and len(shared & set(classes)) > 1 else set[str]()
+        for label in sorted(named | absent):
+            removed += classes.pop(label)
+    return ", ".join(removed)
