@@ -123,6 +123,7 @@ TINY: Mapping[str, Any] = {"dim": DIM, "layers": 2, "heads": HEADS, "hidden": 24
 
 OWN_TESTS = (
     "Annealing",
+    "Augmentation",
     "FreeBits",
     "Injection",
     "BatchNormalization",

@@ -1,6 +1,14 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
 from weft.core.fields import read_image
+from weft.data.augment.color_jitter import ColorJitter
+from weft.data.augment.cutmix import CutMix
+from weft.data.augment.horizontal_flip import HorizontalFlip
+from weft.data.augment.mixup import Mixup
+from weft.data.augment.random_crop import RandomCrop
+from weft.data.augment.random_erasing import RandomErasing
+from weft.data.augment.random_resized_crop import RandomResizedCrop
+from weft.data.augment.several_of import SeveralOf
 from weft.data.codec import fields_file, load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
 from weft.data.encoding import encode_example, encode_examples
@@ -39,13 +47,17 @@ __all__ = [
     "Byte",
     "ByteBPE",
     "Character",
+    "ColorJitter",
     "Column",
+    "CutMix",
     "Dates",
     "EvaluationFeed",
     "Feed",
+    "HorizontalFlip",
     "LabeledImages",
     "LabeledText",
     "Mixture",
+    "Mixup",
     "MultipleChoice",
     "PaddingStats",
     "ParallelText",
@@ -53,7 +65,11 @@ __all__ = [
     "PreparedDataset",
     "PretrainedTokenizer",
     "QuestionAnswering",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomResizedCrop",
     "SentencePairs",
+    "SeveralOf",
     "TaggedText",
     "TextToText",
     "TokenDataset",

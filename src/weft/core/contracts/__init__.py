@@ -3,7 +3,18 @@
 A slot's ``__init__`` fixes the wiring: what the parent passes to every block that fills the slot.
 """
 
-from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
+from weft.core.contracts.data import (
+    Augmentation,
+    Codec,
+    Corpus,
+    Data,
+    Dataset,
+    ExamplePool,
+    Mixing,
+    ProgressCallback,
+    Tokenizer,
+    TrainingDataset,
+)
 from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
     CHOICE,
@@ -71,6 +82,7 @@ __all__ = [
     "Activation",
     "Annealing",
     "Attention",
+    "Augmentation",
     "BatchNormalization",
     "BatchSource",
     "Classifies",
@@ -108,6 +120,7 @@ __all__ = [
     "Metric",
     "Mixed",
     "Mixer",
+    "Mixing",
     "ModelsLanguage",
     "Noise",
     "Norm",
@@ -132,6 +145,7 @@ __all__ = [
     "Tags",
     "TextAutoencoder",
     "Tokenizer",
+    "TrainingDataset",
     "Transform",
     "Variational",
     "protocol",

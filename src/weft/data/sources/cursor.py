@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from weft.core.archive import list_members
 from weft.core.io import MAX_DATA_BYTES
 from weft.core.text_stream import TextStream, read_whole
 
@@ -43,7 +44,7 @@ class Cursor:
         self.files, self.encoding = list(files), encoding
         self.number, offset, self.line = mark
         self.counts: Counter[str] = Counter() if counts is None else counts
-        self._sizes = [Path(file).stat().st_size for file in self.files]
+        self._sizes = [_size(file) for file in self.files]
         self.total = sum(self._sizes)
         self._before = sum(self._sizes[: self.number])
         self._position: int | None = None  # bytes read of a compressed or converted file
@@ -136,9 +137,13 @@ class Cursor:
             line = raw.count(b"\n", 0, error.start) + 1
             return "", self._invalid_byte(raw[error.start], f" in line {line}")
 
+    def advance(self, position: int) -> None:
+        """Record that a folder or a file that is not line based has been read up to a number of bytes."""
+        self._position = position
+
     def leave(self) -> None:
-        """Mark a file that was read with ``read_file`` as done."""
-        size = Path(self.file).stat().st_size
+        """Mark a file that is not line based as done."""
+        size = self._sizes[self.number]
         self._enter(size, size, [])
 
     def mark(self) -> CursorMark:
@@ -151,3 +156,8 @@ class Cursor:
     def read(self) -> int:
         """Return the number of bytes read so far, of all files."""
         return self._before + (self._end if self._position is None else self._position)
+
+
+def _size(path: str) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    return sum(list_members(path).sizes.values()) if Path(path).is_dir() else Path(path).stat().st_size
