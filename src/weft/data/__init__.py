@@ -17,6 +17,7 @@ from weft.data.order import Buckets, permute
 from weft.data.prepared import PreparedDataset
 from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
+from weft.data.sources.image_text import ImageText
 from weft.data.sources.labeled_images import LabeledImages
 from weft.data.sources.labeled_text import LabeledText
 from weft.data.sources.mixture import Mixture
@@ -54,6 +55,7 @@ __all__ = [
     "EvaluationFeed",
     "Feed",
     "HorizontalFlip",
+    "ImageText",
     "LabeledImages",
     "LabeledText",
     "Mixture",

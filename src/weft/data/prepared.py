@@ -324,6 +324,12 @@ class PreparedDataset:
         assert isinstance(column, _NumberColumn) and column.width == 1
         return column.read(0, column.size)
 
+    def flat(self, name: str) -> np.ndarray:
+        """Return the numbers of all rows of a ragged column."""
+        column = self.columns[name]
+        assert isinstance(column, _RaggedColumn)
+        return column.numbers.read(0, column.numbers.size)
+
     def raw(self, row: int) -> dict[str, str]:
         """Return the raw cells of a row."""
         row = self._check(row)

@@ -84,7 +84,7 @@ def test_statistics_need_matching_channels() -> None:
     with pytest.raises(ValueError, match="imagenet is for 3 channels, not 1; use half or measured"):
         LabeledImages(train="x", channels=1, normalization="imagenet")
     for mean, std in (((0.1, 0.2), (0.5,)), ((0.5,), (0.0,))):
-        with pytest.raises(ValueError, match="2 means or deviations for 3 channels|it must be positive"):
+        with pytest.raises(ValueError, match=r"2 means or deviations for 3 channels|it must be positive"):
             ImageField("image", 3, 4, 4, mean=mean, std=std)
     with pytest.raises(ValueError, match="has resize 'zoom'; must be one of stretch, crop, pad"):
         ImageField("image", 3, 4, 4, resize="zoom")

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.core.contracts import Augmentation, Mixing
 from weft.core.example import MixedLabel
-from weft.core.fields import ImageField, Info, LabelField, LabelsField
+from weft.core.fields import ImageField, Info, LabelField
 from weft.core.registry import name_of
 
 Row = dict[str, Any]
@@ -26,14 +26,11 @@ class Pipeline:
 
     def __init__(self, steps: Sequence[Augmentation], info: Info):
         self.steps, self.fields = list(steps), info.of_kind(ImageField)
-        label = info.fields.get("label")
-        self.label = None if label is None else label.name
         mixing = [step for step in steps if isinstance(step, Mixing)]
         if len(mixing) > 1:
             raise ValueError(f"augment has {' and '.join(name_of(type(step)) for step in mixing)}; at most one may mix examples")
-        if mixing and label is not None and not isinstance(label, LabelField):
-            hint = "" if isinstance(label, LabelsField) else ", not numbers"
-            raise ValueError(f"{name_of(type(mixing[0]))} mixes examples with one class each{hint}; remove it from augment")
+        if mixing and not isinstance(info.fields.get("label"), LabelField):
+            raise ValueError(f"{name_of(type(mixing[0]))} mixes examples with one class each; remove it from augment")
 
     def __call__(self, values: Row, rng: np.random.Generator, partner: Callable[[np.random.Generator], Row]) -> Row:
         """Return a row with augmented images, and a ``MixedLabel`` as ``mixed`` where two examples were mixed.
@@ -64,8 +61,7 @@ class Pipeline:
         for field in self.fields:
             one, two = (self._image(row, field) for row in (values, other))
             values[field.name], weight = step.mix(one, two, np.random.default_rng(seed))
-        label = None if self.label is None else (values if weight == 1.0 else other)[self.label]
-        return MixedLabel(label, weight)
+        return MixedLabel((values if weight == 1.0 else other)["label"], weight)
 
     def _image(self, values: Row, field: ImageField) -> np.ndarray:
         return np.asarray(values[field.name]).reshape(field.shape)

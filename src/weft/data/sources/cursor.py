@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from weft.core.archive import list_members
 from weft.core.io import MAX_DATA_BYTES
 from weft.core.text_stream import TextStream, read_whole
 
+T = TypeVar("T")
 CursorMark = tuple[int, int, int]
 """Position of a cursor: index of the file, bytes (of its text in UTF-8) and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
@@ -48,6 +51,7 @@ class Cursor:
         self.total = sum(self._sizes)
         self._before = sum(self._sizes[: self.number])
         self._position: int | None = None  # bytes read of a compressed or converted file
+        self._pin: CursorMark | None = None
         self._enter(offset, offset, [])
 
     def _enter(self, start: int, end: int, lines: list[str]) -> None:
@@ -148,10 +152,28 @@ class Cursor:
 
     def mark(self) -> CursorMark:
         """Return the current position."""
+        if self._pin is not None:
+            return self._pin
         done = self.line - self._first
         if done == len(self._lines):
             return self.number, self._end, self.line
         return self.number, self._start + sum(len(line.encode()) + 1 for line in self._lines[:done]), self.line
+
+    def with_marks(self, rows: Iterable[T]) -> Iterator[tuple[T, CursorMark]]:
+        """Yield rows that are read with this cursor, each with the position before it."""
+        before = self.mark()
+        for row in rows:
+            yield row, before
+            before = self.mark()
+
+    @contextlib.contextmanager
+    def pinned(self, mark: CursorMark) -> Iterator[None]:
+        """Report another position inside of the block: that of a row that was read ahead."""
+        self._pin = mark
+        try:
+            yield
+        finally:
+            self._pin = None
 
     def read(self) -> int:
         """Return the number of bytes read so far, of all files."""
