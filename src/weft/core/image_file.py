@@ -23,6 +23,8 @@ RESIZES = ("stretch", "crop", "pad")
 """How an image gets its height and width; see ``resize``."""
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 """Modes of Pillow by number of channels; images with other numbers of channels are .npy files."""
+_ORIENTATION, _FIRST_TURNED = 0x0112, 5
+"""The EXIF tag of the orientation, and the first of its values with width and height exchanged."""
 _NPY = b"\x93NUMPY"
 
 
@@ -73,6 +75,23 @@ def decode(data: bytes, channels: int) -> np.ndarray:
         image = Image.alpha_composite(Image.new("RGBA", visible.size, (255, 255, 255, 255)), visible)
     pixels = np.asarray(image.convert(MODES[channels]))
     return pixels.reshape(*pixels.shape[:2], channels)
+
+
+def header(data: bytes) -> tuple[int, int, bool]:
+    """Return width and height of an encoded image, as it is shown, and whether it has no colors. Raises ValueError."""
+    if data.startswith(_NPY):
+        pixels = array_pixels(np.load(io.BytesIO(data), allow_pickle=False))
+        return pixels.shape[1], pixels.shape[0], pixels.shape[2] == 1
+    import_pillow()
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
+            width, height = reversed(image.size) if turned else image.size
+            return width, height, image.mode in ("1", "L", "LA", "I", "F") or image.mode.startswith("I;")
+    except Exception as error:  # decoders raise nothing narrower
+        raise ValueError(str(error)) from None
 
 
 def resize(pixels_HWC: np.ndarray, height: int, width: int, how: str) -> np.ndarray:

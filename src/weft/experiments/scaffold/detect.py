@@ -23,6 +23,7 @@ from weft.data.sources.question_answering import QuestionAnswering, is_squad
 from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
+from weft.experiments.scaffold.images import detect_images
 from weft.experiments.scaffold.table import detect_table
 from weft.experiments.scaffold.text_layouts import (
     are_named_apart,
@@ -73,6 +74,8 @@ def detect_data(
         if not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         given.append(file)
+    if not texts and (images := detect_images(given, _SPLIT_OF, source, label)) is not None:
+        return _verified(images)
     encoding = _common_encoding([inner for file in given for inner in list_files(file)])
     detected = None if texts or label else _class_folders(given, source)
     if detected is None:
@@ -88,6 +91,11 @@ def detect_data(
     if detected.other_source and source is None:
         command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
         detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
+    return _verified(detected)
+
+
+def _verified(detected: DetectedData) -> DetectedData:
+    """What was detected, with its size, after its first rows were read."""
     _verify(detected)
     detected.size = sum(Path(inner).stat().st_size for file in files_of(detected.splits["train"]) for inner in list_files(file))
     return detected
@@ -252,6 +260,7 @@ def _verify(detected: DetectedData) -> None:
     splits = {
         split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
     }
+    values |= {} if detected.folder is None else {"folder": detected.folder}
     source = CATALOG[Data][detected.source](**splits, **values)
     assert isinstance(source, TextSource)
     first = files_of(detected.splits["train"])[0]
