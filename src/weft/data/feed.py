@@ -80,14 +80,25 @@ class _Preparer:
         """Return the example of a row."""
         return self.dataset[row]
 
+    def instance(self, row: int, epoch: int) -> Instance | None:
+        """Return the instance of a row in an epoch, as in its batch; None if the objective skips it."""
+        return self._prepare(row, self._stream(epoch))
+
+    def _stream(self, epoch: int) -> int:
+        """The hash of everything but the row on which the random choices of a row depend."""
+        return hash_of(self.key, epoch, "prepare", self.name)
+
+    def _prepare(self, row: int, stream: int) -> Instance | None:
+        rng = self._generators.at(stream, row)
+        return self.objective.prepare(self.example(row, rng), rng, self.dataset)
+
     def prepare_batch(self, rows: Sequence[int], epochs: Sequence[int]) -> Batch | None:
         """Prepare rows and collate them; ``epochs``: how often each was passed before, on which its random choices depend."""
-        streams = {epoch: hash_of(self.key, epoch, "prepare", self.name) for epoch in set(epochs)}
+        streams = {epoch: self._stream(epoch) for epoch in set(epochs)}
         instances: list[Instance] = []
         kept: list[int] = []
         for row, epoch in zip(rows, epochs, strict=True):
-            rng = self._generators.at(streams[epoch], row)
-            instance = self.objective.prepare(self.example(row, rng), rng, self.dataset)
+            instance = self._prepare(row, streams[epoch])
             if instance is None:
                 self.skipped += 1
             else:
