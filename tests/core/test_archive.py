@@ -105,7 +105,7 @@ def big_zip(path: Path) -> None:
 
 
 def lying_zip(path: Path) -> None:
-    """Says that a member of 3 MB has 10 bytes."""
+    """Declares that a member of 3 MB has 10 bytes."""
     big_zip(path)
     data = path.read_bytes()
     size = (3 << 20).to_bytes(4, "little")

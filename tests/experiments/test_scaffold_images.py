@@ -140,7 +140,7 @@ def test_a_table_among_the_images_is_used_and_others_are_not(tmp_path: Path) -> 
         (lambda at: table(at, "t.jsonl", [{"image": f"{i}.png", "id": f"x{i}"} for i in range(9)]), "neither labels nor texts"),
     ],
 )
-def test_what_is_missing_is_said(tmp_path: Path, make: object, message: str) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path, make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(ValueError, match=message):
         detect_data([str(make(tmp_path))])

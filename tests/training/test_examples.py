@@ -99,7 +99,7 @@ def test_masked_tokens_are_marked_and_their_targets_shown(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("objective", "structure"),
-    [("next-token", "{type: language-model, dim: 8}"), ("{type: denoising, noise: bart}", "{type: seq2seq, dim: 8}")],
+    [("next-token", "{type: language-model, dim: 8}"), ("{type: denoising, noise: text-infilling}", "{type: seq2seq, dim: 8}")],
 )
 def test_other_objectives_show_their_inputs(tmp_path: Path, objective: str, structure: str) -> None:
     train, valid = sections_of(text_recipe(tmp_path, objective, structure), tmp_path, number=2)

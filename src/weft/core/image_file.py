@@ -53,7 +53,7 @@ def read_pixels(path: str | Path, channels: int, height: int, width: int, how: s
 def decode(data: bytes, channels: int) -> np.ndarray:
     """Return the pixels of an encoded image, H x W x C bytes.
 
-    It is rotated as its EXIF orientation says. 8-bit values are kept, 16- and 32-bit integers are scaled from [0, 65535], floats
+    It is rotated by its EXIF orientation. 8-bit values are kept, 16- and 32-bit integers are scaled from [0, 65535], floats
     from [0, 1]; values outside of these ranges are an error. Transparent pixels are composited on white, unless there are four
     channels; of an animation, the first frame is read. Data in NumPy's format is H x W or H x W x C.
     """

@@ -1,4 +1,4 @@
-"""Each augmentation does what its formula says, depends on its arguments alone, and leaves them unchanged."""
+"""Each augmentation does what its formula defines, depends on its arguments alone, and leaves them unchanged."""
 
 from __future__ import annotations
 

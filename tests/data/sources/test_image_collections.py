@@ -171,9 +171,9 @@ def test_several_images_of_an_example(tmp_path: Path) -> None:
 def test_rows_are_held_out_by_name_wherever_the_data_is(tmp_path: Path) -> None:
     files = class_files(20)
     splits = []
-    for place in ("here/photos", "there/photos", "photos.tar"):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        corpus = opened(write_files(tmp_path / place, files), validation_fraction=0.25, stratify=True)
+    for at in ("here/photos", "there/photos", "photos.tar"):
+        (tmp_path / at).parent.mkdir(exist_ok=True)
+        corpus = opened(write_files(tmp_path / at, files), validation_fraction=0.25, stratify=True)
         splits.append({corpus.splits["valid"].raw(row)["image"].split("photos", 1)[1].removeprefix(".tar") for row in range(10)})
         assert [len(corpus.splits[name]) for name in ("train", "valid")] == [30, 10]
     assert splits[0] == splits[1] == splits[2] and sum("/red/" in name for name in splits[0]) == 5

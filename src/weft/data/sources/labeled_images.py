@@ -32,7 +32,7 @@ class LabeledImages(ImageSource):
 
     Images are PNG, JPEG, GIF, BMP, WebP, TIFF or PPM files, recognized by content, of at most 67 million pixels, or NumPy arrays
     (.npy). They are decoded and resized once before training (with the package Pillow), so that a missing or damaged one is an
-    error with its location, and stored as bytes. They are rotated as EXIF says; transparent pixels become white (unless there
+    error with its location, and stored as bytes. Their EXIF orientation is applied; transparent pixels become white (unless there
     are four channels), of an animation the first frame is read; 16-bit values are scaled from [0, 65535], floats from [0, 1].
     An image counts as ``size`` tokens of a batch (the larger one of two). Fields: ``image`` and ``label``; of several images
     ``image1``, ``image2``, ...
