@@ -161,5 +161,5 @@ class _Describer:
         label = self.info.fields.get("label")
         for name, value in instance.items():
             if isinstance(value, int | float | np.integer | np.floating) and name != "label_weight":
-                is_class = name.endswith("label") and isinstance(label, LabelField)
-                yield f"instance: {name}", label.class_name(int(value)) if is_class else f"{value:g}"
+                classes = label if isinstance(label, LabelField) and name.endswith("label") else None
+                yield f"instance: {name}", f"{value:g}" if classes is None else classes.class_name(int(value))

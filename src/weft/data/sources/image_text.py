@@ -116,7 +116,8 @@ class ImageText(ImageSource):
             on_bad_row,
             encoding,
         )
-        self.caption, self.captions = caption, captions
+        self.caption = caption
+        self.captions: Literal["each", "sampled"] = captions
 
     def text_fields(self) -> dict[str, str]:
         return {TARGET: "text"}

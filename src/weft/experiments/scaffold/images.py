@@ -175,7 +175,7 @@ def _table(splits: dict[str, Paths], table: _ImageTable, label: str | None) -> D
     folder = _folder_of(table.file, table.cells[image])
     parts = Counter(len(cell.split("\t")) for cell in table.cells[image] if cell)
     views = parts.most_common(1)[0][0]
-    if image != ColumnSpec(None, IMAGE).find(table.cells):
+    if image != ColumnSpec(None, IMAGE).find([*table.cells]):
         options["image"] = yaml_string(image)
     if views > 1:
         options["views"] = str(views)
@@ -212,7 +212,7 @@ def _labels_or_texts(
         detected = DetectedData(
             "labeled-images", splits, options, f"{kind} with file names of images and a label (columns: {shown})"
         )
-        options |= {} if chosen[0].name == ColumnSpec(None, LABEL).find(cells) else {"label": yaml_string(chosen[0].name)}
+        options |= {} if chosen[0].name == ColumnSpec(None, LABEL).find([*cells]) else {"label": yaml_string(chosen[0].name)}
         if chosen[0].is_continuous:
             detected.label_type, options["label_type"] = "number", "number"
         elif separator := chosen[0].separator:
@@ -223,7 +223,7 @@ def _labels_or_texts(
     if not texts:
         raise ValueError(f"the columns {shown} beside the images hold neither labels nor texts; pass --label COLUMN")
     best = next((column for column in texts if column.key in CAPTION), max(texts, key=lambda column: column.mean_words))
-    options |= {} if best.name == ColumnSpec(None, CAPTION).find(cells) else {"caption": yaml_string(best.name)}
+    options |= {} if best.name == ColumnSpec(None, CAPTION).find([*cells]) else {"caption": yaml_string(best.name)}
     detected = DetectedData("image-text", splits, options, f"{kind} with file names of images and texts (columns: {shown})")
     detected.columns["caption"] = best.name
     return detected
