@@ -12,7 +12,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from weft.core import image_file
-from weft.core.image_file import decode, encode_png, read_pixels, resize
+from weft.core.fields import ImageField
+from weft.core.image_file import decode, encode_png, resize
 
 RAMP = np.arange(48, dtype=np.uint8).reshape(4, 4, 3) * 5
 
@@ -126,7 +127,7 @@ NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 40, 3)).a
 def test_what_cannot_be_decoded_is_an_error_with_its_path(tmp_path: Path, data: bytes, channels: int, message: str) -> None:
     (tmp_path / "a.jpg").write_bytes(data)
     with pytest.raises(ValueError, match=rf"a\.jpg: cannot be read as an image: .*({message})"):
-        read_pixels(tmp_path / "a.jpg", channels, 4, 4, "stretch")
+        ImageField("image", channels, 4, 4).pixels(tmp_path / "a.jpg")
 
 
 def test_large_files_and_missing_ones_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,11 +136,11 @@ def test_large_files_and_missing_ones_are_errors(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(archive, "MAX_MEMBER_BYTES", 100)
     (tmp_path / "a.png").write_bytes(bytes(101))
     with pytest.raises(ValueError, match=r"a\.png: cannot be read as an image: the file has 101 bytes; at most 100"):
-        read_pixels(tmp_path / "a.png", 3, 4, 4, "stretch")
+        ImageField("image", 3, 4, 4).pixels(tmp_path / "a.png")
     with pytest.raises(ValueError, match=r"b\.png: cannot be read as an image: the file was not found"):
-        read_pixels(tmp_path / "b.png", 3, 4, 4, "stretch")
+        ImageField("image", 3, 4, 4).pixels(tmp_path / "b.png")
     with pytest.raises(ValueError, match=r"cannot be read as an image: must|cannot be read as an image: Is a directory"):
-        read_pixels(tmp_path, 3, 4, 4, "stretch")
+        ImageField("image", 3, 4, 4).pixels(tmp_path)
 
 
 def test_one_pixel_has_any_size() -> None:

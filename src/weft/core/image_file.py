@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.core.archive import read_file
-
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -37,10 +35,20 @@ def is_image(path: str | Path) -> bool:
     return Path(path).suffix.lower() in SUFFIXES
 
 
-def read_pixels(path: str | Path, channels: int, height: int, width: int, how: str) -> np.ndarray:
-    """Return the pixels of an image file, resized: C x H x W bytes. Raises ValueError with the path."""
+def read_pixels(path: str | Path, data: bytes | ValueError, channels: int, height: int, width: int, how: str) -> np.ndarray:
+    """Return the pixels of an image file, resized: C x H x W bytes. Raises ValueError with the path.
+
+    Args:
+        path: The file, for messages.
+        data: Its content, or the error of reading it.
+        channels: Number of channels.
+        height: Height in pixels.
+        width: Width in pixels.
+        how: How it is resized.
+    """
     try:
-        data = read_file(path)
+        if isinstance(data, ValueError):
+            raise data
         pixels_HWC = resize(decode(data, channels), height, width, how)
     except (ImportError, MemoryError):
         raise

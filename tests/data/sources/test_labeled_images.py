@@ -156,8 +156,10 @@ def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) 
 
 def test_images_are_decoded_once_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, read = str(write_images(tmp_path)), []
-    pixels = ImageField.pixels
-    monkeypatch.setattr(ImageField, "pixels", lambda self, path: (read.append(Path(path).name), pixels(self, path))[1])
+    decode = ImageField._decoded
+    monkeypatch.setattr(
+        ImageField, "_decoded", lambda self, path, data: (read.append(Path(path).name), decode(self, path, data))[1]
+    )
     for _ in range(2):
         LabeledImages(train=table, size=4, validation_fraction=0.0).open()
     assert sorted(read) == sorted(f"{i}.png" for i in range(12))

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from weft.core.archive import position
+from weft.core.archive import position, read_file
 from weft.core.fields.base import Columns, Encoding, Field, InvalidCell, StoredColumn, field_kind, require_positive
 from weft.core.image_file import RESIZES, read_pixels
 
 if TYPE_CHECKING:
     from weft.core.fields.info import Info, SyntheticSizes
 
-_DECODERS = 4
+_DECODERS, _WINDOW = 4, 32
+"""Threads, and files that are in memory at once."""
 
 
 @field_kind("image")
@@ -95,14 +96,22 @@ class ImageField(Field):
         # a compressed archive is fast only in its own order
         order = sorted(range(len(paths)), key=lambda row: position(paths[row])) if len(paths) > 1 else [0] * len(paths)
         with ThreadPoolExecutor(_DECODERS) as pool:
-            for row, pixels in zip(order, pool.map(lambda row: self.pixels(paths[row]), order), strict=True):
-                found[row] = pixels.reshape(-1)
+            for start in range(0, len(order), _WINDOW):
+                rows = order[start : start + _WINDOW]
+                # read here, decoded there: threads would read out of order
+                contents = [_content(paths[row]) for row in rows]
+                decoded = pool.map(lambda row, data: self._decoded(paths[row], data), rows, contents)
+                for row, pixels in zip(rows, decoded, strict=True):
+                    found[row] = pixels.reshape(-1)
         return {self.name: found}
 
     def pixels(self, path: str | Path) -> np.ndarray:
         """C x H x W bytes of a file, resized."""
+        return self._decoded(path, _content(path))
+
+    def _decoded(self, path: str | Path, data: bytes | ValueError) -> np.ndarray:
         try:
-            return read_pixels(path, *self.shape, self.resize)
+            return read_pixels(path, data, *self.shape, self.resize)
         except ImportError as error:
             raise ValueError(str(error)) from None
 
@@ -119,6 +128,14 @@ class ImageField(Field):
 
     def assemble(self, values: Mapping[str, Any], info: Info) -> np.ndarray:
         return self.normalize(values[self.name])
+
+
+def _content(path: str | Path) -> bytes | ValueError:
+    """The content of a file, or why it cannot be read."""
+    try:
+        return read_file(path)
+    except ValueError as error:
+        return error
 
 
 def read_image(path: str | Path, field: ImageField) -> np.ndarray:

@@ -86,7 +86,10 @@ def _has_images(path: str) -> bool:
     """Whether at least half of the files of a folder or an archive are images, or belong to one."""
     if not (is_archive(path) or Path(path).is_dir()):
         return False
-    names = list(list_members(path).sizes)
+    try:
+        names = list(list_members(path).sizes)
+    except ValueError:  # the rules for texts report what it is
+        return False
     return 2 * sum(map(is_image, names)) >= len(names) > 0 or bool(Collection(path).entries)
 
 
