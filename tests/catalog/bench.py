@@ -143,6 +143,7 @@ TINY_BACKBONES: Mapping[str, Mapping[str, Any]] = {
 
 OWN_TESTS = (
     "Annealing",
+    "Augmentation",
     "FreeBits",
     "Injection",
     "BatchNormalization",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft.core.batch import Instance
+from weft.core.batch import Instance, collate
 from weft.core.contracts import Codec
 from weft.core.fields import FIELD_KINDS, Field, ImageField, Info, NumberField, TagsField, TextField
 from weft.core.seq import Seq
@@ -261,8 +261,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def image_run() -> TrainedRun:
-    info = Info({"image": ImageField("image", 1, 8, 8), "label": label_field()}, "image")
+def image_run(**options: Any) -> TrainedRun:
+    info = Info({"image": ImageField("image", 1, 8, 8, **options), "label": label_field()}, "image")
     embedder = "{type: patch, size: 4, cls_token: false}"
     encoder = "{type: transformer, layers: 1, position: null, layer: {mixer: {type: multihead, heads: 2}}}"
     return run_of(f"{{type: classifier, dim: 8, embedder: {embedder}, encoder: {encoder}}}", Classification, info)
@@ -279,6 +279,18 @@ def test_images_are_attributed_by_patch(image: str, patch: int | None, grid: tup
         pixels = np.array(attribution(run, image, patch=1, baseline="black", steps=64).outputs[0].values).reshape(8, 8)
         np.testing.assert_allclose(one.values, pixels.reshape(2, 4, 2, 4).sum((1, 3)).ravel(), atol=1e-3)
         assert attribution(run, image, method="shapley").outputs[0].error == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize(("baseline", "value"), [("black", 0.0), ("white", 1.0), ("zero", 0.3)])
+def test_black_and_white_are_those_of_the_normalization(image: str, baseline: Any, value: float) -> None:
+    run = image_run(mean=(0.3,), std=(0.2,))
+    scored = scored_outputs(run, image, (), baseline, None)
+    with scored.model._mixed(collate([scored.model.instance]), torch.zeros(1, 4)) as batch:
+        assert batch["text"].data.numpy() == pytest.approx((value - 0.3) / 0.2, abs=1e-6)
+    assert scored.pixels is not None and np.abs(scored.pixels).max() <= 1
+    from PIL import Image
+
+    assert np.allclose((scored.pixels[..., 0] + 1) * 127.5, np.asarray(Image.open(image)), atol=1e-3)
 
 
 def test_occlusion_of_a_patch_equals_scoring_the_changed_image(image: str) -> None:

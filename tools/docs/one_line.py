@@ -16,7 +16,8 @@ FILES = {
     "multiple-choice": "train.jsonl",
     "tagged-text": "train.conll",
     "autoencoding-text": {"positive": "positive.txt", "negative": "negative.txt"},
-    "labeled-images": "train.npz",
+    "labeled-images": "photos",
+    "image-text": "captions.jsonl",
 }
 """What the option ``train`` of a data source is in an example; others read a table."""
 VALUES = {

@@ -24,6 +24,7 @@ from weft.cli.commands.inspect import inspect
 from weft.cli.commands.new import new
 from weft.cli.commands.predict import predict
 from weft.cli.commands.prompt import prompt
+from weft.cli.commands.show import show
 from weft.cli.commands.train import train
 from weft.cli.console import FAILURE, INTERRUPTED, USAGE_ERROR, message, print_result
 from weft.cli.numbers import check_numbers
@@ -32,7 +33,7 @@ from weft.cli.plugins import COMMANDS as PLUGIN_COMMANDS
 from weft.core.printable import printable
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
-    "Train": [demo, new, baseline, check, train, sweep],
+    "Train": [demo, new, show, baseline, check, train, sweep],
     "Use a trained model": [generate, predict, embed, prompt, convert],
     "Evaluate and inspect": [evaluate, errors, compare, inspect],
     "Catalog": [catalog, recipes, schema],

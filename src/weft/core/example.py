@@ -12,7 +12,7 @@ import numpy as np
 
 Example = Mapping[str, Any]
 """One example of a dataset: ids (1-D integer arrays) of text fields, ``Sequences`` of them, an int for a label, two ints or none
-for a span, C x H x W floats for an image, a ``Value`` for other kinds."""
+for a span, C x H x W floats for an image, a ``Value`` for other kinds; and a ``MixedLabel`` where training mixes examples."""
 
 
 CHOICE_LABELS = tuple(string.ascii_uppercase)
@@ -101,6 +101,23 @@ class Sequences:
     def tokens(self) -> int:
         """Number of ids in all sequences."""
         return sum(map(len, self.parts))
+
+
+MIXED = "label/mixed"
+"""Name of the ``MixedLabel`` of an example that training has mixed with another one."""
+
+
+@dataclass(frozen=True)
+class MixedLabel:
+    """The label of the example that was mixed into another, whose own label stays what it is.
+
+    Args:
+        label: The label of the other example.
+        weight: Weight of the own label; the other one has the rest.
+    """
+
+    label: Any
+    weight: float
 
 
 @dataclass(frozen=True)

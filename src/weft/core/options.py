@@ -30,6 +30,8 @@ Vocab = Annotated[int, Ge(8), Le(10**8)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 Positive = Annotated[float, Gt(0), Le(1e12)]
+Byte = Annotated[int, Ge(0), Le(255)]
+"""A pixel value."""
 NonNegative = Annotated[float, Ge(0), Le(1e12)]
 Every = Natural | dict[Literal["epochs"], Positive]
 """An interval: a number of steps (0 = never), or {epochs: n}, where n may be a fraction."""

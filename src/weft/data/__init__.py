@@ -1,6 +1,14 @@
 """DATA: source -> tokenizer -> dataset -> order -> batch."""
 
 from weft.core.fields import read_image
+from weft.data.augment.color_jitter import ColorJitter
+from weft.data.augment.cutmix import CutMix
+from weft.data.augment.horizontal_flip import HorizontalFlip
+from weft.data.augment.mixup import Mixup
+from weft.data.augment.random_crop import RandomCrop
+from weft.data.augment.random_erasing import RandomErasing
+from weft.data.augment.random_resized_crop import RandomResizedCrop
+from weft.data.augment.several_of import SeveralOf
 from weft.data.codec import fields_file, load_codec, save_codec
 from weft.data.columns import Column, TokenDataset
 from weft.data.encoding import encode_example, encode_examples
@@ -9,6 +17,7 @@ from weft.data.order import Buckets, permute
 from weft.data.prepared import PreparedDataset
 from weft.data.sources.autoencoding_text import AutoencodingText
 from weft.data.sources.dates import Dates
+from weft.data.sources.image_text import ImageText
 from weft.data.sources.labeled_images import LabeledImages
 from weft.data.sources.labeled_text import LabeledText
 from weft.data.sources.mixture import Mixture
@@ -39,13 +48,18 @@ __all__ = [
     "Byte",
     "ByteBPE",
     "Character",
+    "ColorJitter",
     "Column",
+    "CutMix",
     "Dates",
     "EvaluationFeed",
     "Feed",
+    "HorizontalFlip",
+    "ImageText",
     "LabeledImages",
     "LabeledText",
     "Mixture",
+    "Mixup",
     "MultipleChoice",
     "PaddingStats",
     "ParallelText",
@@ -53,7 +67,11 @@ __all__ = [
     "PreparedDataset",
     "PretrainedTokenizer",
     "QuestionAnswering",
+    "RandomCrop",
+    "RandomErasing",
+    "RandomResizedCrop",
     "SentencePairs",
+    "SeveralOf",
     "TaggedText",
     "TextToText",
     "TokenDataset",

@@ -80,12 +80,12 @@ def truncate(info: Info, values: Values) -> tuple[Values, int]:
 
 
 def assemble(info: Info, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Build an example from the numbers of a row; fields without columns are left out."""
+    """Build an example from the numbers of a row; fields that it lacks are left out."""
     return {field.name: field.assemble(values, info) for field in info.fields.values() if field.name in values}
 
 
 def encode_example(codec: Codec, cells: Mapping[str, str], on_truncation: Callable[[int], None] | None = None) -> dict[str, Any]:
-    """Encode the cells of a row as a training example. Missing labels are class 0; the cell of an image is its file.
+    """Encode the cells of a row as a training example. Missing labels are class 0.
 
     Args:
         codec: Fields and tokenizers.
@@ -100,12 +100,11 @@ def encode_examples(
 ) -> list[dict[str, Any]]:
     """Encode rows as examples, their texts tokenized together. See ``encode_example``."""
     short = [cut_cells(codec.info, cells) for cells in rows]
-    encoded = rows_of(encode(codec, short)) or [{}] * len(rows)
+    encoded = rows_of(encode(codec, short))
     examples, removed = list[dict[str, Any]](), list[int]()
-    loaded = [field for field in codec.info.fields.values() if not field.columns()]
     for cells, cut_row, values in zip(rows, short, encoded, strict=True):
         truncated, lost = truncate(codec.info, values)
-        examples.append(assemble(codec.info, truncated) | {field.name: field.load(cells[field.name]) for field in loaded})
+        examples.append(assemble(codec.info, truncated))
         removed += [lost] if lost or cut_row is not cells else []
     if on_truncation is not None:
         for lost in removed:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.core.batch import Batch, Instance, collate
-from weft.core.contracts import Dataset, Objective
+from weft.core.contracts import Dataset, Objective, TrainingDataset
+from weft.core.example import Example
 from weft.core.registry import base_of, name_of
 from weft.core.seeding import Key
 from weft.core.seeding import key as hash_of
@@ -75,13 +76,29 @@ class _Preparer:
             raise ValueError(f"{self.name}: cost has shape {cost.shape}, but must be ({len(self.dataset)},): one value per row")
         return cost
 
+    def example(self, row: int, rng: np.random.Generator) -> Example:
+        """Return the example of a row."""
+        return self.dataset[row]
+
+    def instance(self, row: int, epoch: int) -> Instance | None:
+        """Return the instance of a row in an epoch, as in its batch; None if the objective skips it."""
+        return self._prepare(row, self._stream(epoch))
+
+    def _stream(self, epoch: int) -> int:
+        """The hash of everything but the row on which the random choices of a row depend."""
+        return hash_of(self.key, epoch, "prepare", self.name)
+
+    def _prepare(self, row: int, stream: int) -> Instance | None:
+        rng = self._generators.at(stream, row)
+        return self.objective.prepare(self.example(row, rng), rng, self.dataset)
+
     def prepare_batch(self, rows: Sequence[int], epochs: Sequence[int]) -> Batch | None:
         """Prepare rows and collate them; ``epochs``: how often each was passed before, on which its random choices depend."""
-        streams = {epoch: hash_of(self.key, epoch, "prepare", self.name) for epoch in set(epochs)}
+        streams = {epoch: self._stream(epoch) for epoch in set(epochs)}
         instances: list[Instance] = []
         kept: list[int] = []
         for row, epoch in zip(rows, epochs, strict=True):
-            instance = self.objective.prepare(self.dataset[row], self._generators.at(streams[epoch], row), self.dataset)
+            instance = self._prepare(row, streams[epoch])
             if instance is None:
                 self.skipped += 1
             else:
@@ -129,6 +146,10 @@ class Feed(_Preparer):
         """Return the rows of a batch, over all processes."""
         return self._sample(draw)[0]
 
+    def example(self, row: int, rng: np.random.Generator) -> Example:
+        """Return the example of a row as training sees it, such as augmented."""
+        return training_example(self.dataset, row, rng)
+
     def _sample(self, draw: int) -> tuple[np.ndarray, np.ndarray]:
         return self.buckets.sample(self._order, self.epoch(draw), draw % len(self))
 
@@ -141,6 +162,11 @@ class Feed(_Preparer):
             kept = [int(row) not in without for row in rows]
             rows, epochs = rows[kept], epochs[kept]
         return self.prepare_batch(rows[rank::world].tolist(), epochs[rank::world].tolist())
+
+
+def training_example(dataset: Dataset, row: int, rng: np.random.Generator) -> Example:
+    """Return an example of a dataset as training sees it."""
+    return dataset.training_example(row, rng) if isinstance(dataset, TrainingDataset) else dataset[row]
 
 
 def _buckets(

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weft.core.archive import LINKS
 from weft.data.sources.cursor import BOM, EMPTY_FILES, WINDOWS
 from weft.data.sources.parsing import COMMENTS, DOCUMENTS, NO_WORDS, ParsedRow
 
 SHORT, LONG, REPEATED, SEVERAL = "short rows", "long rows", "duplicate rows", "texts in several classes"
 WORDS_LOST = "words lost"
 """Also an extra cell of rows that were truncated after a word."""
+OTHER_FILES = "other files"
 WITHOUT, WIDENED, BEYOND = "questions without an answer", "answers widened", "answers truncated"
 SPACING, CHANGED = "rows whose case or spacing changes", "rows whose characters change"
 COUNTS = {
@@ -38,6 +40,8 @@ COUNTS = {
     WIDENED: "answers that do not start and end at token boundaries; extended to full tokens",
     BEYOND: "answers in the truncated part of the context; treated as unanswerable",
     EMPTY_FILES: "files without content",
+    OTHER_FILES: "files in folders and archives of images that are neither images nor belong to one, by their suffix; not read",
+    LINKS: "links and devices in archives, and pipes and broken links in folders, of images; not read",
     COMMENTS: "comment lines (#) between tagged sentences; dropped (comments: true)",
     DOCUMENTS: "-DOCSTART- lines between tagged sentences; dropped",
     NO_WORDS: "lines of CoNLL-U that are no words: multiword tokens (1-2) and empty nodes (8.1); dropped",
@@ -128,6 +132,8 @@ class Ledger:
         """Return all counts in order, then the examples with file and line."""
         examples = {"first malformed rows": self.malformed, "first rows whose characters change": self.changed}
         listed = {
-            name: [f"{self.files[file]}:{line}: {what}" for file, line, what in rows] for name, rows in examples.items() if rows
+            name: [f"{self.files[file]}{f':{line}' if line else ''}: {what}" for file, line, what in rows]
+            for name, rows in examples.items()
+            if rows
         }
         return {**{name: int(self.counts[name]) for name in COUNTS}, **listed}

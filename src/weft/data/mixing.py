@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from weft.core.contracts import Corpus, Dataset
+from weft.core.contracts import Corpus, Dataset, TrainingDataset
+from weft.core.example import Example
 from weft.core.seeding import key
 from weft.data.order import MAX_PARTS, MIN_BATCHES, MIN_COST, bucket_widths, permute
 
@@ -98,6 +99,10 @@ class MixtureDataset:
     def __getitem__(self, row: int) -> Any:
         dataset, own = self._locate(row)
         return dataset[own]
+
+    def training_example(self, row: int, rng: np.random.Generator) -> Example:
+        dataset, own = self._locate(row)
+        return dataset.training_example(own, rng) if isinstance(dataset, TrainingDataset) else dataset[own]
 
     def raw(self, row: int) -> dict[str, str]:
         dataset, own = self._locate(row)

@@ -247,16 +247,16 @@ class _VerifiedFile:
 
 
 class _NumberColumn:
-    """Numbers of one dtype in a file."""
+    """Numbers of one dtype in a file, one in a row or as many in each."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], blocks: str):
-        self.dtype, self.size = dtype, path.stat().st_size // dtype.itemsize
+    def __init__(self, path: Path, dtype: np.dtype[Any], blocks: str, width: int = 1):
+        self.dtype, self.size, self.width = dtype, path.stat().st_size // dtype.itemsize, width
         small = path.stat().st_size <= IN_MEMORY
         self.all = np.fromfile(path, dtype) if small else None  # verified by is_done
         self.file = None if small else _VerifiedFile(path, blocks)
 
-    def __getitem__(self, row: int) -> np.generic:
-        return self.read(row, row + 1)[0]
+    def __getitem__(self, row: int) -> np.generic | np.ndarray:
+        return self.read(row, row + 1)[0] if self.width == 1 else self.read(row * self.width, (row + 1) * self.width)
 
     def read(self, start: int, stop: int) -> np.ndarray:
         if self.file is None:
@@ -293,31 +293,42 @@ class PreparedDataset:
         self.columns: dict[str, _RaggedColumn | _NumberColumn] = {
             name: _RaggedColumn(folder, stem, stored.dtype, blocks)
             if stored.ragged
-            else _NumberColumn(folder / stem, stored.dtype, blocks[stem])
+            else _NumberColumn(folder / stem, stored.dtype, blocks[stem], stored.size)
             for name, (stem, stored) in _layout(info).items()
         }
         self.cells = {name: _TextColumn(folder, _raw(name), blocks) for name in done["cells"]}
-        counted = [name for name, stored in columns_of(info).items() if stored.counted]
-        self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name) for name in counted}
         self._rows = len(next(iter(self.cells.values())))
+        counted = {name: stored for name, stored in columns_of(info).items() if stored.counted}
+        self.lengths: Mapping[str, np.ndarray] = {name: self._sizes(name, stored.length) for name, stored in counted.items()}
 
-    def _sizes(self, name: str) -> np.ndarray:
+    def _sizes(self, name: str, length: int) -> np.ndarray:
         column = self.columns[name]
-        assert isinstance(column, _RaggedColumn)
+        if isinstance(column, _NumberColumn):
+            return np.full(self._rows, length, np.uint32)
         return (np.diff(column.ends, prepend=0) // column.itemsize).astype(np.uint32)
 
     def __len__(self) -> int:
         return self._rows
 
     def __getitem__(self, row: int) -> dict[str, Any]:
+        return assemble(self.info, self.values(row))
+
+    def values(self, row: int) -> dict[str, Any]:
+        """Return the numbers of a row, by column."""
         row = self._check(row)
-        return assemble(self.info, {name: column[row] for name, column in self.columns.items()})
+        return {name: column[row] for name, column in self.columns.items()}
 
     def numbers(self, name: str) -> np.ndarray:
         """Return a column with one number per row."""
         column = self.columns[name]
-        assert isinstance(column, _NumberColumn)
+        assert isinstance(column, _NumberColumn) and column.width == 1
         return column.read(0, column.size)
+
+    def flat(self, name: str) -> np.ndarray:
+        """Return the numbers of all rows of a ragged column."""
+        column = self.columns[name]
+        assert isinstance(column, _RaggedColumn)
+        return column.numbers.read(0, column.numbers.size)
 
     def raw(self, row: int) -> dict[str, str]:
         """Return the raw cells of a row."""

@@ -108,7 +108,7 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
     columns, found = _columns(file, template), list[LabeledRow]()
     question = columns[0] if columns and "question" not in columns else None
     context = None if set(columns) & set(CONTEXT) else "auto"
-    texts = {"question": question, "context": context, "choices": None if choices == "auto" else choices}
+    texts: dict[str, Any] = {"question": question, "context": context, "choices": None if choices == "auto" else choices}
     source = MultipleChoice(train=str(file), answer=label, **texts)
     cursors = [Cursor([str(file)]), Cursor([str(file)])]
     for record, read in zip(records(cursors[0]), source.rows(cursors[1:]), strict=True):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from weft.data.requests import BadRequest, read_inputs
 from weft.data.sources.cursor import Cursor
 from weft.data.sources.python_data import data_files, is_table, names_file, table_rows
+from weft.data.sources.python_images import image_path
 from weft.data.sources.text_source import SPLITS, MissingSplitError
 from weft.evaluate import EvaluationResult
 from weft.evaluate.parts import join_results
@@ -92,13 +93,22 @@ def _table_requests(trained: TrainedRun, data: Any) -> Iterable[Any]:
 def _by_field(trained: TrainedRun, data: Iterable[Any]) -> Iterator[Any]:
     """Requests with the names of fields where they have those of columns."""
     columns: dict[str, str] = {}
-    for request in data:
+    for request in map(_with_paths, data) if trained.codec.info.images() else data:
         if not isinstance(request, Mapping):
             yield request
             continue
         columns = columns or dict(zip(trained.codec.info.fields, column_names(trained), strict=True))
         renamed = {name: request[column] for name, column in columns.items() if name not in request and column in request}
         yield {**request, **renamed} if renamed else request
+
+
+def _with_paths(request: Any) -> Any:
+    """A request with the files of its images."""
+    if (path := image_path(request)) is not None:
+        return path
+    if isinstance(request, Mapping):
+        return {name: image_path(value) or value for name, value in request.items()}
+    return [image_path(value) or value for value in request] if isinstance(request, list | tuple) else request
 
 
 def texts(trained: TrainedRun, data: Any) -> list[str]:

@@ -17,14 +17,14 @@ from torch import Tensor, nn
 from weft.core.batch import Batch, Instance, collate
 from weft.core.contracts import Embedder
 from weft.core.example import MarkedIds, ids_of
-from weft.core.fields import TokenizedField
+from weft.core.fields import ImageField, TokenizedField
 from weft.core.seq import Seq
 
 Baseline = Literal["zero", "mask", "unk", "pad", "black", "white"]
-"""What an absent feature is replaced with: a vector of zeros (gray pixels); the embedding of a special token; black or white
-pixels."""
+"""What an absent feature is replaced with: a vector of zeros (the mean of normalized pixels); the embedding of a special token;
+black or white pixels."""
 
-_PIXELS = {"zero": 0.0, "black": -1.0, "white": 1.0}
+_PIXELS = {"black": 0.0, "white": 255.0}
 _TOKENS_PER_PASS = 8192
 
 
@@ -64,6 +64,7 @@ class ScoredModel:
         baseline: What replaces an absent feature.
         vocabulary: The field of the tokens, for a baseline that is a token.
         cost: Number of tokens, or of equally large computations, per copy.
+        image: The field of the image, whose normalization black and white pixels have.
     """
 
     model: nn.Module
@@ -74,11 +75,12 @@ class ScoredModel:
     baseline: Baseline = "zero"
     vocabulary: TokenizedField | None = None
     cost: int = 1
+    image: ImageField | None = None
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         image = self.features.grid is not None
-        allowed = tuple(_PIXELS) if image else tuple(name for name in get_args(Baseline) if name not in ("black", "white"))
+        allowed = ("zero", *_PIXELS) if image else tuple(name for name in get_args(Baseline) if name not in ("black", "white"))
         if self.baseline not in allowed:
             of = "an image" if image else "a text"
             raise ValueError(f"baseline is {self.baseline!r}; of {of} it must be one of: {', '.join(allowed)}")
@@ -102,6 +104,13 @@ class ScoredModel:
         with torch.no_grad():
             return torch.cat([self(part_NF).double().cpu() for part_NF in self.batches(points_NF)]).numpy()
 
+    def _absent_pixels(self, x_NCHW: Tensor) -> Tensor:
+        """The pixels of the baseline."""
+        if self.baseline == "zero" or self.image is None:
+            return torch.zeros_like(x_NCHW)
+        value_CHW = self.image.normalize(np.full(self.image.shape, _PIXELS[self.baseline]))
+        return torch.from_numpy(value_CHW).to(x_NCHW).expand_as(x_NCHW)
+
     @contextmanager
     def _mixed(self, batch: Batch, presence_NF: Tensor) -> Iterator[Batch]:
         """The batch with its features mixed with the baseline: pixels at once, tokens where an embedder reads them."""
@@ -109,7 +118,7 @@ class ScoredModel:
         if self.features.grid is not None:
             ((name, weight_NHW),) = weights.items()
             x = batch[name]
-            pixels = torch.lerp(torch.full_like(x.data, _PIXELS[self.baseline]), x.data, weight_NHW[:, None].to(x.data.dtype))
+            pixels = torch.lerp(self._absent_pixels(x.data), x.data, weight_NHW[:, None].to(x.data.dtype))
             yield replace(batch, fields={**batch.fields, name: x.with_data(pixels)})
             return
         found: list[str] = []

@@ -155,7 +155,10 @@ def _classified(asked: _Request, targets: Sequence[str], baseline: Baseline, pat
         names = [label.class_name(i) for i in chosen]
         score = _class_scores(objective, chosen)
     scored = _scored(asked, features, names, score, baseline, cost=_cost(features))
-    pixels = None if features.grid is None else next(iter(asked.instance.values())).transpose(1, 2, 0)
+    pixels = None
+    if features.grid is not None:
+        field = asked.form.codec.info.images()[0]
+        pixels = field.displayed(next(iter(asked.instance.values()))) / 127.5 - 1
     return Scored(scored, prediction, pixels=pixels)
 
 
@@ -262,8 +265,9 @@ def _scored(
     if features.grid is None and len(features) > MAX_TOKENS:
         raise ValueError(f"the input has {len(features)} tokens; at most {MAX_TOKENS} can be attributed, pass a shorter text")
     space = next((f for f in asked.form.codec.info.tokenized() if f.name == features.fields[0]), None)
+    image = next(iter(asked.form.codec.info.images()), None)
     return ScoredModel(
-        asked.run.model, asked.instance, features, outputs, score, baseline, space, max(1, cost), notes=asked.notes
+        asked.run.model, asked.instance, features, outputs, score, baseline, space, max(1, cost), image, notes=asked.notes
     )
 
 

@@ -26,7 +26,7 @@ from weft.learning.choose_sync import choose_sync
 from weft.learning.gradient import Gradient
 from weft.learning.network import Network
 from weft.learning.nonfinite import NonFiniteError
-from weft.learning.phase import Phase
+from weft.learning.phase import Phase, phase_names
 from weft.learning.processes import Processes
 from weft.learning.progress import Interrupted, LoopCallbacks, Progress
 from weft.learning.recovery import diagnose, recover
@@ -72,17 +72,15 @@ class TrainingLoop:
         self.ema = learning.ema() if learning.ema else None
         self.phases: list[ActivePhase] = []
         self.steps_per_epoch = 1.0
-        for i, phase in enumerate(learning.phases):
+        for phase, name in zip(learning.phases, phase_names(learning.phases), strict=True):
             objective = self._objective(phase)
-            name = phase.objective or phase.data or ("main" if len(learning.phases) == 1 else f"phase-{i}")
-            name = name if name not in [p.name for p in self.phases] else f"{name}-{i}"
             if self.processes.world > 1 and objective.couples:
                 raise ValueError(
                     f"phase {name}: in its objective the examples of a batch interact, so a batch cannot be split over "
                     f"{self.processes.world} processes; train with a single process"
                 )
             feed, sync = feeds(phase, objective, name), choose_sync(learning, network, self.processes.world)
-            if i == 0:
+            if not self.phases:
                 self.steps_per_epoch = learning.resolve_epochs(len(feed))
             self.phases.append(ActivePhase(name, phase, network, objective, feed, learning, sync))
             self.progress.updates[name] = self.progress.batches[name] = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from weft.core.contracts import Constraint, Optimizer, Schedule
@@ -10,6 +11,15 @@ from weft.core.registry import Build, block, slot
 
 When = Natural | dict[Literal["epochs"], Natural]
 """A number of steps, or {epochs: n}."""
+
+
+def phase_names(phases: Sequence[Phase]) -> list[str]:
+    """Return a name for each phase: its objective or source, ``main`` for a single one, else its number."""
+    names: list[str] = []
+    for i, phase in enumerate(phases):
+        name = phase.objective or phase.data or ("main" if len(phases) == 1 else f"phase-{i}")
+        names.append(name if name not in names else f"{name}-{i}")
+    return names
 
 
 @block("phase")

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from weft.core.batch import Batch, Clock
+from weft.core.batch import Batch, Clock, Instance
 from weft.core.contracts import Classifies, Dataset, Search
+from weft.core.example import MIXED, Example
 from weft.core.fields import Info, LabelField, LabelsField, NumberField
 from weft.core.loss import Loss
 from weft.core.options import Fraction
@@ -22,7 +23,8 @@ class Classification(LabelObjective):
     """Classification of a text, a pair of texts or an image with the cross-entropy loss.
 
     loss = - sum_i w(y_i) log p(y_i | x_i), with label y_i and class weight w; the count is the number of examples. With label
-    smoothing e the target puts 1 - e on y_i and e / C on every class.
+    smoothing e the target puts 1 - e on y_i and e / C on every class. An example that was mixed with another one (by the
+    augmentations mixup and cutmix) has the losses of both labels, lam loss(y_a) + (1 - lam) loss(y_b).
 
     Args:
         label_smoothing: Probability mass e that is spread over all classes (Szegedy et al. 2016,
@@ -63,10 +65,21 @@ class Classification(LabelObjective):
     def setup(self, model: Classifies, dataset: Dataset) -> None:
         self.class_weights.count(dataset[index]["label"] for index in range(len(dataset)))
 
+    def prepare(self, example: Example, rng: Any, pool: Any) -> Instance | None:
+        instance = super().prepare(example, rng, pool)
+        if instance is not None and (mixed := example.get(MIXED)) is not None:
+            instance |= {"other_label": int(mixed.label), "label_weight": float(mixed.weight)}
+        return instance
+
     def forward(self, model: Classifies, batch: Batch, clock: Clock) -> Loss:
         smoothing = self.smoothing if self.training else 0.0
-        nll_B = model.classifier.nll(self.input.features(model, batch), batch["label"], smoothing)
-        return Loss.of(self.class_weights(nll_B, batch["label"]).sum(), len(batch))
+        features_BD = self.input.features(model, batch)
+        nll_B = self.class_weights(model.classifier.nll(features_BD, batch["label"], smoothing), batch["label"])
+        if "other_label" in batch:  # mixup and CutMix: the loss of both labels
+            other_B, weight_B = batch["other_label"], batch["label_weight"].to(nll_B.dtype)
+            other_nll_B = self.class_weights(model.classifier.nll(features_BD, other_B, smoothing), other_B)
+            nll_B = weight_B * nll_B + (1 - weight_B) * other_nll_B
+        return Loss.of(nll_B.sum(), len(batch))
 
     def predict(self, model: Classifies, batch: Batch, search: Search) -> list[Any]:
         return self.logits(model, batch).argmax(-1).tolist()

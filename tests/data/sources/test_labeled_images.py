@@ -15,8 +15,7 @@ from PIL import Image
 
 from weft import Run, load
 from weft.core.fields import ImageField
-from weft.data import LabeledImages, load_codec, read_image, save_codec
-from weft.data.sources import labeled_images
+from weft.data import HorizontalFlip, LabeledImages, load_codec, read_image, save_codec
 from weft.evaluate import Accuracy, Evaluation
 from weft.learning import Gradient
 from weft.models import vit
@@ -53,7 +52,7 @@ def test_images_are_read_stretched_and_scaled(tmp_path: Path) -> None:
         color = np.array((BLUE, RED)[example["label"]]) / 127.5 - 1
         assert np.abs(example["image"].mean((1, 2)) - color).max() < 0.05
         assert train.raw(row) == {"image": str(tmp_path / f"images/{row}.png"), "label": ("blue", "red")[example["label"]]}
-    assert corpus.ledger["train"] == {"rows": 12, "class blue": 6, "class red": 6}
+    assert corpus.ledger["train"]["rows"] == corpus.ledger["train"]["rows read"] == 12
     with pytest.raises(IndexError, match="row 12 is out of range: the dataset has 12 rows"):
         train[12]
 
@@ -65,6 +64,7 @@ def test_images_need_not_be_square(tmp_path: Path) -> None:
     pixels = np.zeros((4, 8, 3), np.uint8)
     pixels[1, 6] = 255
     Image.fromarray(pixels).save(tmp_path / "images/0.png")
+    corpus = LabeledImages(train=str(table), size=(4, 8), validation_fraction=0.0).open()
     assert np.argwhere(corpus.splits["train"][0]["image"] > 0).tolist() == [[c, 1, 6] for c in range(3)]
     recipe = (
         f"data: {{type: labeled-images, train: {table}, size: [4, 8], validation_fraction: 0}}\n"
@@ -111,14 +111,14 @@ def opened(folder: Path, lines: list[str], **options: Any) -> Any:
         (["images/0.png\ta", "\tb"], {}, r"table.tsv:3: image is empty"),
         (["images/0.png\t ", "images/1.png\tb"], {}, r"table.tsv:2: label is empty"),
         (["images/0.png\ta\tb"], {}, r"table.tsv:2: 3 columns, but the header has 2"),
-        (["images/0.png\ta"], {}, r"1 class found; at least two are needed"),
+        (["images/0.png\ta"], {}, r"every row has the label 'a'; at least two classes are needed"),
         (
             ["images/0.png\ta", "images/1.png\tb"],
             {"labels": ("a", "c")},
-            r"table.tsv:3: unknown class 'b'; known classes: a, c",
+            r"table.tsv:3: unknown label 'b'; known: a, c",
         ),
         (["images/0.png\ta"], {"label": "kind"}, r"no column 'kind'; available: image, label"),
-        ([], {"labels": ("a", "b")}, r"table.tsv: no row left for train"),
+        ([], {"labels": ("a", "b")}, r"table.tsv: no row has text"),
     ],
 )
 def test_errors_in_a_table_are_reported(tmp_path: Path, lines: list[str], options: Any, message: str) -> None:
@@ -133,10 +133,11 @@ def test_other_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         LabeledImages(train="t.tsv", labels=("a", "a"))
     with pytest.raises(ValueError, match="the data has no split 'test'; available: train, valid"):
         LabeledImages(train=str(write_images(tmp_path)), size=4).open(splits=("test",))
-    train = LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open().splits["train"]
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ValueError, match="needs the package Pillow, which is not installed: pip install"):
-        train[1]
+        LabeledImages(train=str(tmp_path / "train.tsv"), size=4, validation_fraction=0.0).open()
+    with pytest.raises(ValueError, match="needs the package Pillow, which is not installed: pip install"):
+        read_image(tmp_path / "images/0.png", GRAY)
 
 
 def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) -> None:
@@ -155,13 +156,18 @@ def test_a_damaged_image_is_found_before_training_with_its_line(tmp_path: Path) 
 
 def test_images_are_decoded_once_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, read = str(write_images(tmp_path)), []
-    monkeypatch.setattr(labeled_images, "read_image", lambda path, field: read.append(Path(path).name))
+    decode = ImageField._decoded
+    monkeypatch.setattr(
+        ImageField, "_decoded", lambda self, path, data: (read.append(Path(path).name), decode(self, path, data))[1]
+    )
     for _ in range(2):
         LabeledImages(train=table, size=4, validation_fraction=0.0).open()
     assert sorted(read) == sorted(f"{i}.png" for i in range(12))
     Image.new("RGB", (50, 50)).save(tmp_path / "images/3.png")
     LabeledImages(train=table, size=4, validation_fraction=0.0).open()
     assert len(read) == 24
+    LabeledImages(train=table, size=4, validation_fraction=0.0, normalization="imagenet", augment=[HorizontalFlip]).open()
+    assert len(read) == 24  # neither changes what is stored
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,18 @@
 A slot's ``__init__`` fixes the wiring: what the parent passes to every block that fills the slot.
 """
 
-from weft.core.contracts.data import Codec, Corpus, Data, Dataset, ExamplePool, ProgressCallback, Tokenizer
+from weft.core.contracts.data import (
+    Augmentation,
+    Codec,
+    Corpus,
+    Data,
+    Dataset,
+    ExamplePool,
+    Mixing,
+    ProgressCallback,
+    Tokenizer,
+    TrainingDataset,
+)
 from weft.core.contracts.feature_maps import ConvUnit, FeatureGate, FeatureLayer, FeatureNorm, FeaturePooling, pooling_stride
 from weft.core.contracts.learning import BatchSource, Constraint, Learning, Optimizer, Schedule, Sync
 from weft.core.contracts.model import (
@@ -72,6 +83,7 @@ __all__ = [
     "Activation",
     "Annealing",
     "Attention",
+    "Augmentation",
     "Backbone",
     "BatchNormalization",
     "BatchSource",
@@ -115,6 +127,7 @@ __all__ = [
     "Metric",
     "Mixed",
     "Mixer",
+    "Mixing",
     "ModelsLanguage",
     "Noise",
     "Norm",
@@ -139,6 +152,7 @@ __all__ = [
     "Tags",
     "TextAutoencoder",
     "Tokenizer",
+    "TrainingDataset",
     "Transform",
     "Variational",
     "pooling_stride",

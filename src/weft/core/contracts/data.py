@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,38 @@ class Dataset(ExamplePool, Protocol):
     def raw(self, row: int) -> dict[str, str]:
         """The example as strings: texts, label, and columns that metrics group by."""
         ...
+
+
+@runtime_checkable
+class TrainingDataset(Dataset, Protocol):
+    """A dataset whose examples training sees in another version each time: augmented images, one of several captions."""
+
+    def training_example(self, row: int, rng: np.random.Generator) -> Example:
+        """The example as training sees it; ``rng`` is the generator of this example in this epoch."""
+        ...
+
+
+@slot
+class Augmentation(ABC):
+    """A random change of training images. It depends on nothing but its arguments, so that a resumed run sees the same images."""
+
+    def __init__(self):
+        pass
+
+    @abstractmethod
+    def augment(self, image_CHW: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return the changed image, of the same shape: bytes, or floats between 0 and 255. The argument is not modified."""
+
+
+class Mixing(Augmentation):
+    """An augmentation that mixes two training examples, and with them their labels."""
+
+    @abstractmethod
+    def mix(self, image_CHW: np.ndarray, other_CHW: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, float]:
+        """Return the mixed image and the weight of the label of the first; 1 = the image is unchanged."""
+
+    def augment(self, image_CHW: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise ValueError(f"{name_of(type(self))} mixes two examples; it cannot be one of several alternatives")
 
 
 @slot

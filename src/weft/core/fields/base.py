@@ -42,13 +42,22 @@ class StoredColumn(NamedTuple):
 
     Args:
         dtype: The type of its numbers.
-        ragged: Whether a row has any number of them; False = one.
+        ragged: Whether a row has any number of them; False = ``size``.
         counted: Whether a dataset exposes how many numbers each row has (its ``lengths``).
+        size: Numbers of a row of a column that is not ragged.
+        length: What a dataset exposes as the length of each row of such a column; 0 = nothing.
     """
 
     dtype: np.dtype[Any]
     ragged: bool = True
     counted: bool = False
+    size: int = 1
+    length: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a column that is not ragged."""
+        return 0 if self.ragged else self.size * self.dtype.itemsize
 
 
 def integers(values: int) -> np.dtype[Any]:
@@ -137,8 +146,12 @@ class Field(ABC):
         return cls(name)
 
     def columns(self) -> dict[str, StoredColumn]:
-        """The columns in which it is stored, the first of the same name; none = ``load`` reads values on demand."""
+        """The columns in which it is stored, the first of the same name; none = no source of files has it."""
         return {}
+
+    def stored(self) -> Self:
+        """The field as far as its columns depend on it."""
+        return self
 
     def encode(self, rows: Sequence[Mapping[str, str]], encoding: Encoding) -> Columns:
         """The columns of rows, given as cells by field name. A missing cell is an input whose label is not known. Raises
@@ -148,10 +161,6 @@ class Field(ABC):
     def assemble(self, values: Mapping[str, Any], info: Info) -> Any:
         """The value in an example, from the numbers of a row in ``columns``."""
         raise TypeError(f"{type(self).__name__} has columns but does not implement assemble(values, info)")
-
-    def load(self, cell: str) -> Any:
-        """The value in an example, of a field without columns: read from what the cell names."""
-        raise TypeError(f"{type(self).__name__} has no columns and does not implement load(cell)")
 
     @property
     def annotates(self) -> str:

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from weft.core.fields.base import Field, field_kind, require_positive
+from weft.core.archive import position, read_file
+from weft.core.fields.base import Columns, Encoding, Field, InvalidCell, StoredColumn, field_kind, require_positive
+from weft.core.image_file import RESIZES, read_pixels
 
 if TYPE_CHECKING:
-    from weft.core.fields.info import SyntheticSizes
+    from weft.core.fields.info import Info, SyntheticSizes
 
-FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
-"""Image formats that are read, recognized by content. Pillow knows more, for some of which it calls other programs."""
-MAX_PIXELS = 1 << 26
-"""Most pixels of an image, checked before it is decoded."""
+_DECODERS, _WINDOW = 4, 32
+"""Threads, and files that are in memory at once."""
 
 
 @field_kind("image")
 @dataclass(frozen=True)
 class ImageField(Field):
-    """An image: C x H x W floats, (x / 255 - mean) / std for bytes x, read from the file that a cell names. It is stored nowhere,
-    but read on demand.
+    """An image: C x H x W floats, (x / 255 - mean) / std for bytes x. A cell is the path of a file, which may be in an archive
+    (``photos.tar/1.jpg``).
+
+    Stored as C H W bytes, resized: normalization is applied when an example is read, so that it can be measured on these bytes.
 
     Args:
         name: ``image``.
         channels: 3 = RGB; 1 = grayscale.
         height: Height in pixels, after resizing.
         width: Width in pixels, after resizing.
+        resize: How an image gets this height and width: ``stretch``, ``crop`` or ``pad`` (see ``weft.core.image_file.resize``).
         mean: Mean of the pixels, of each channel or of all; 0 to 1.
         std: Standard deviation of the pixels, of each channel or of all. By default the result is in [-1, 1].
 
@@ -43,11 +48,14 @@ class ImageField(Field):
     channels: int
     height: int
     width: int
+    resize: str = "stretch"
     mean: tuple[float, ...] = (0.5,)
     std: tuple[float, ...] = (0.5,)
 
     def __post_init__(self):
         require_positive(self, "channels", "height", "width")
+        if self.resize not in RESIZES:
+            raise ValueError(f"the field {self.name!r} has resize {self.resize!r}; must be one of {', '.join(RESIZES)}")
         for values in (self.mean, self.std):
             if len(values) not in (1, self.channels):
                 raise ValueError(f"the field {self.name!r} has {len(values)} means or deviations for {self.channels} channels")
@@ -73,45 +81,64 @@ class ImageField(Field):
     def lengths(self, value: np.ndarray) -> dict[str, int]:
         return {self.name: self.cost}
 
-    def load(self, cell: str) -> np.ndarray:
-        return read_image(cell, self)
+    def stored(self) -> ImageField:
+        return replace(self, mean=(0.5,), std=(0.5,))
+
+    def columns(self) -> dict[str, StoredColumn]:
+        pixels = self.channels * self.height * self.width
+        return {self.name: StoredColumn(np.dtype("u1"), ragged=False, counted=True, size=pixels, length=self.cost)}
+
+    def encode(self, rows: Sequence[Mapping[str, str]], encoding: Encoding) -> Columns:
+        paths = [row.get(self.name) or "" for row in rows]
+        if "" in paths:
+            raise InvalidCell(f"{self.name} is empty")
+        found = np.zeros((len(rows), self.channels * self.height * self.width), np.uint8)
+        # a compressed archive is fast only in its own order
+        order = sorted(range(len(paths)), key=lambda row: position(paths[row])) if len(paths) > 1 else [0] * len(paths)
+        with ThreadPoolExecutor(_DECODERS) as pool:
+            for start in range(0, len(order), _WINDOW):
+                window = order[start : start + _WINDOW]
+                # read here, decoded there: threads would read out of order
+                contents = [_content(paths[row]) for row in window]
+                decoded = pool.map(lambda row, data: self._decoded(paths[row], data), window, contents)
+                for row, pixels in zip(window, decoded, strict=True):
+                    found[row] = pixels.reshape(-1)
+        return {self.name: found}
+
+    def pixels(self, path: str | Path) -> np.ndarray:
+        """C x H x W bytes of a file, resized."""
+        return self._decoded(path, _content(path))
+
+    def _decoded(self, path: str | Path, data: bytes | ValueError) -> np.ndarray:
+        try:
+            return read_pixels(path, data, *self.shape, self.resize)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
+
+    def normalize(self, pixels: np.ndarray) -> np.ndarray:
+        """The value in an example: C x H x W floats, from as many values between 0 and 255."""
+        mean_C11 = np.array(self.mean, np.float32).reshape(-1, 1, 1) * 255
+        std_C11 = np.array(self.std, np.float32).reshape(-1, 1, 1) * 255
+        return (np.asarray(pixels, np.float32).reshape(self.shape) - mean_C11) / std_C11
+
+    def displayed(self, value: np.ndarray) -> np.ndarray:
+        """H x W x C bytes of a value in an example: the inverse of ``normalize``."""
+        std_C11, mean_C11 = (np.array(values, np.float32).reshape(-1, 1, 1) for values in (self.std, self.mean))
+        return np.clip(np.rint((value * std_C11 + mean_C11) * 255), 0, 255).astype(np.uint8).transpose(1, 2, 0)
+
+    def assemble(self, values: Mapping[str, Any], info: Info) -> np.ndarray:
+        return self.normalize(values[self.name])
+
+
+def _content(path: str | Path) -> bytes | ValueError:
+    """The content of a file, or why it cannot be read."""
+    try:
+        return read_file(path)
+    except ValueError as error:
+        return error
 
 
 def read_image(path: str | Path, field: ImageField) -> np.ndarray:
-    """Return an image file as a float array C x H x W, resized and normalized as the field declares.
-
-    8-bit values are scaled from [0, 255], 16- and 32-bit integers from [0, 65535], floats from [0, 1]; values outside of these
-    ranges are an error. Of an animation, the first frame is read.
-    """
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ValueError("reading images needs the package Pillow, which is not installed: pip install 'weft[images]'") from None
-    try:
-        with Image.open(path, formats=FORMATS) as opened:
-            if opened.width * opened.height > MAX_PIXELS:
-                raise ValueError(f"it has {opened.width} x {opened.height} pixels; at most {MAX_PIXELS:,} are allowed")
-            converted = _bytes_per_channel(opened).convert("L" if field.channels == 1 else "RGB")
-            resized = converted.resize((field.width, field.height), Image.Resampling.BILINEAR)
-    except MemoryError:
-        raise
-    except Exception as error:  # decoders raise nothing narrower
-        reason = f"not one of {', '.join(FORMATS)}" if type(error).__name__ == "UnidentifiedImageError" else str(error)
-        raise ValueError(f"{path}: cannot be read as an image: {reason}") from None
-    pixels_HWC = np.asarray(resized, np.float32).reshape(field.height, field.width, field.channels)
-    mean_C11, std_C11 = (np.array(values, np.float32).reshape(-1, 1, 1) * 255 for values in (field.mean, field.std))
-    return (np.ascontiguousarray(pixels_HWC.transpose(2, 0, 1)) - mean_C11) / std_C11
-
-
-def _bytes_per_channel(image: Any) -> Any:
-    """The image with 8 bits per channel: Pillow itself would clip larger values to 255."""
-    from PIL import Image
-
-    if image.mode != "F" and not image.mode.startswith("I"):
-        return image
-    top = 1 if image.mode == "F" else 65535
-    values_HW = np.asarray(image, np.float64)
-    low, high = float(values_HW.min()), float(values_HW.max())
-    if not (low >= 0 and high <= top):  # also NaN
-        raise ValueError(f"its values are in [{low:g}, {high:g}]; {image.mode} images must be in [0, {top}]")
-    return Image.fromarray(np.round(values_HW * (255 / top)).astype(np.uint8))
+    """Return an image file as a float array C x H x W, resized and normalized as the field declares; see
+    ``weft.core.image_file.decode``."""
+    return field.normalize(field.pixels(path))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from weft.core.archive import list_members
 from weft.core.io import MAX_DATA_BYTES
 from weft.core.text_stream import TextStream, read_whole
 
+T = TypeVar("T")
 CursorMark = tuple[int, int, int]
 """Position of a cursor: index of the file, bytes (of its text in UTF-8) and lines read of it."""
 BOM, WINDOWS, EMPTY_FILES = "byte-order marks removed", "Windows line ends removed", "empty files"
@@ -43,10 +47,11 @@ class Cursor:
         self.files, self.encoding = list(files), encoding
         self.number, offset, self.line = mark
         self.counts: Counter[str] = Counter() if counts is None else counts
-        self._sizes = [Path(file).stat().st_size for file in self.files]
+        self._sizes = [_size(file) for file in self.files]
         self.total = sum(self._sizes)
         self._before = sum(self._sizes[: self.number])
         self._position: int | None = None  # bytes read of a compressed or converted file
+        self._pin: CursorMark | None = None
         self._enter(offset, offset, [])
 
     def _enter(self, start: int, end: int, lines: list[str]) -> None:
@@ -136,18 +141,45 @@ class Cursor:
             line = raw.count(b"\n", 0, error.start) + 1
             return "", self._invalid_byte(raw[error.start], f" in line {line}")
 
+    def advance(self, position: int) -> None:
+        """Record that a folder or a file that is not line based has been read up to a number of bytes."""
+        self._position = position
+
     def leave(self) -> None:
-        """Mark a file that was read with ``read_file`` as done."""
-        size = Path(self.file).stat().st_size
+        """Mark a file that is not line based as done."""
+        size = self._sizes[self.number]
         self._enter(size, size, [])
 
     def mark(self) -> CursorMark:
         """Return the current position."""
+        if self._pin is not None:
+            return self._pin
         done = self.line - self._first
         if done == len(self._lines):
             return self.number, self._end, self.line
         return self.number, self._start + sum(len(line.encode()) + 1 for line in self._lines[:done]), self.line
 
+    def with_marks(self, rows: Iterable[T]) -> Iterator[tuple[T, CursorMark]]:
+        """Yield rows that are read with this cursor, each with the position before it."""
+        before = self.mark()
+        for row in rows:
+            yield row, before
+            before = self.mark()
+
+    @contextlib.contextmanager
+    def pinned(self, mark: CursorMark) -> Iterator[None]:
+        """Report another position inside of the block: that of a row that was read ahead."""
+        self._pin = mark
+        try:
+            yield
+        finally:
+            self._pin = None
+
     def read(self) -> int:
         """Return the number of bytes read so far, of all files."""
         return self._before + (self._end if self._position is None else self._position)
+
+
+def _size(path: str) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    return sum(list_members(path).sizes.values()) if Path(path).is_dir() else Path(path).stat().st_size

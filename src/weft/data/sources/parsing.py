@@ -22,7 +22,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ParsedRow(NamedTuple):
-    """One row of a source: where it starts, its cells by field (none: the row is empty), and its problem ("" = none)."""
+    """One row of a source: where it starts (line 0: it is a file), its cells by field (none: the row is empty), and its problem
+    ("" = none)."""
 
     file: str
     line: int
@@ -32,7 +33,7 @@ class ParsedRow(NamedTuple):
     @property
     def where(self) -> str:
         """``file:line``."""
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 Layout = Literal["table", "jsonl", "json", "columns", "text"]

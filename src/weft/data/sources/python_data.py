@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.data import cache
+from weft.data.sources.python_images import image_path
 from weft.data.text_files import class_and_file
 
 _FILE_NAME = re.compile(r"\S+\.\w{1,8}")
@@ -59,7 +60,8 @@ def cache_rows(data: Any, columns: tuple[str, ...] = ("text",)) -> str:
     """Write in-memory rows to a JSON Lines file in the cache and return its path, for any source that reads tables.
 
     The file name is a hash of the content, so a run started from Python has a recipe and can be resumed and reproduced.
-    Missing values (None, NaN, pandas.NA) become empty cells. Class indices of a Dataset are written as class names.
+    Missing values (None, NaN, pandas.NA) become empty cells. Class indices of a Dataset are written as class names. Images (of
+    PIL, arrays, of a Dataset) are written to files in the cache, and names of image files become absolute.
 
     Args:
         data: Texts; or dicts, tuples or lists (a list in a cell is a list of labels, words or tags); or a dict of columns; or a
@@ -142,6 +144,8 @@ def _named(row: Any, columns: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _missing_to_none(value: Any) -> Any:
+    if (image := image_path(value)) is not None:
+        return image
     if isinstance(value, list | tuple):
         return [_missing_to_none(inner) for inner in value]
     if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a NumPy scalar

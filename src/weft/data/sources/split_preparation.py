@@ -11,7 +11,7 @@ import numpy as np
 from weft.core.contracts import Codec, ProgressCallback
 from weft.core.fields import Columns, SpanField, TextField, TokenizedField, Values
 from weft.core.ragged_array import RaggedArray
-from weft.data.encoding import columns_from, cut_cells, encode, rows_of, truncate
+from weft.data.encoding import columns_from, columns_of, cut_cells, encode, rows_of, truncate
 from weft.data.ledger import BEYOND, WIDENED, WITHOUT, WORDS_LOST, Ledger
 from weft.data.prepared import DatasetWriter
 from weft.data.sources.parsing import ParsedRow
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _BATCH_CHARACTERS = 1 << 21
 """Rows are encoded in batches of at most this many characters."""
+_BATCH_BYTES = 1 << 25
+"""And of at most this many bytes of columns of fixed size, such as images."""
 _COMMIT_BYTES = 1 << 25
 """Bytes read between two commits, from which an interrupted preparation resumes."""
 
@@ -60,7 +62,7 @@ def write_split(
     committed, total = sum(cursor.read() for cursor in cursors), sum(cursor.total for cursor in cursors)
     other = "rows held out for validation" if name == "train" else "rows left to training"
     batch: list[ParsedRow] = []
-    characters = 0
+    characters, row_bytes = 0, sum(column.row_bytes for column in columns_of(codec.info).values())
     try:
         progress(f"preparing {name}", committed, total)
         for number, row in enumerate(source.usable_rows(cursors, ledger), 1):
@@ -69,7 +71,7 @@ def write_split(
                 characters += len(source.group_key(row.cells))
             else:
                 ledger.counts[other] += 1
-            if number % PROGRESS_ROWS and characters < _BATCH_CHARACTERS:
+            if number % PROGRESS_ROWS and characters < _BATCH_CHARACTERS and len(batch) * row_bytes < _BATCH_BYTES:
                 continue
             encoder.add(batch)
             batch, characters = [], 0

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from weft.core.contracts import Codec, Corpus, Data, ProgressCallback, Tokenizer
+from weft.core.contracts import Codec, Corpus, Data, Dataset, ProgressCallback, Tokenizer
 from weft.core.fields import Field, Info, TextField, Values, pack_continuations
 from weft.core.io import list_files, read_json, write_json
 from weft.core.options import OptionError
@@ -71,8 +71,8 @@ class TextSource(Data):
     """Maximum number of words of a pretokenized text; 0 = limited by ``max_length`` alone."""
     key_field = "text"
     """Rows with equal text in this field stay in the same split when rows are held out (see ``group_key``)."""
-    duplicate_fields: tuple[str, ...] = ()
-    """Fields that are compared to find near-duplicates; empty = ``key_field``."""
+    duplicate_fields: tuple[str, ...] | None = ()
+    """Fields that are compared to find near-duplicates; empty = ``key_field``; None = none is a text."""
     generated_field = "text"
     """The field that generation produces."""
     list_fields: tuple[str, ...] = ()
@@ -83,6 +83,8 @@ class TextSource(Data):
     """Further raw cells that are stored with a row."""
     encoding_options: tuple[str, ...] = ("max_length", "on_overflow")
     """Options that do not affect tokenizer training."""
+    reading_options: tuple[str, ...] = ()
+    """Options that do not affect what is stored, but how examples are made of it."""
 
     def __init__(
         self,
@@ -174,6 +176,18 @@ class TextSource(Data):
         """Inputs that are no texts."""
         return {}
 
+    def fingerprint(self, files: list[list[str]]) -> list[Any]:
+        """What the rows of files depend on: their contents."""
+        return fingerprints.of_files(files)
+
+    def measured(self, codec: Codec, train: Callable[[], PreparedDataset]) -> Codec:
+        """Return the codec of new data with what is measured on the training split. ``train`` prepares it."""
+        return codec
+
+    def examples(self, split: str, rows: PreparedDataset) -> Dataset:
+        """The examples of a prepared split."""
+        return rows
+
     def tokenizers(self) -> dict[str, Tokenizer]:
         return {space: self.tokenizer() for space in dict.fromkeys(self.text_fields().values())}
 
@@ -211,25 +225,29 @@ class TextSource(Data):
         progress = progress or _silent
         available = [split for split in SPLITS if self.paths[split] is not None or self.holds_out(split)]
         wanted = select_splits(available, splits)
-        scan = None
+        scan, given = None, codec
         if codec is None or any(self.holds_out(split) for split in wanted):
             scan, codec = self._scan(codec, tokenizers or {}, progress)
-        fingerprint = fingerprints.of_codec(codec)
+        fields = {name: field.stored() for name, field in codec.info.fields.items()}
+        fingerprint = fingerprints.of_codec(replace(codec, info=replace(codec.info, fields=fields)))
+        if given is None:
+            unmeasured = codec
+            codec = self.measured(codec, lambda: self._prepare("train", unmeasured, fingerprint, scan, progress)[1])
         keys: dict[str, str] = {}
         datasets: dict[str, PreparedDataset] = {}
         ledgers: dict[str, dict[str, Any]] = {}
         for name in wanted:
             keys[name], datasets[name], ledgers[name] = self._prepare(name, codec, fingerprint, scan, progress)
             self.validate_split(name, datasets[name])
-        fields = self.duplicate_fields or (self.key_field,)
+        compared = self.duplicate_fields or (self.key_field,)
         for name in wanted:
-            if name != "train" and "train" in datasets:
-                key = [FORMAT, keys["train"], keys[name], fields]
-                ledgers[name] |= count_train_overlap(name, key, datasets["train"], datasets[name], fields, progress)
-        return Corpus(codec, datasets, ledgers)
+            if name != "train" and "train" in datasets and self.duplicate_fields is not None:
+                key = [FORMAT, keys["train"], keys[name], compared]
+                ledgers[name] |= count_train_overlap(name, key, datasets["train"], datasets[name], compared, progress)
+        return Corpus(codec, {name: self.examples(name, rows) for name, rows in datasets.items()}, ledgers)
 
     def training_key(self) -> Any:
-        files = fingerprints.of_files(self._existing_files("train"))
+        files = self.fingerprint(self._existing_files("train"))
         return [self._identity(without=self.encoding_options), self.holds_out("train"), files]
 
     def training_texts(self, folder: Path, progress: ProgressCallback | None = None) -> dict[str, Iterable[str]]:
@@ -262,18 +280,18 @@ class TextSource(Data):
             )
             fields[name] = text.several(name) if name in self.list_fields else text
         for name, target in {**self.input_fields(), **self.target_fields()}.items():
-            fields[name] = target.kind.declare(name, labels.get(name, ()), target.over)
+            fields[name] = target.field(name, labels.get(name, ()))
         return Info(fields, target=self.generated_field, data=name_of(type(self)), hints=self.hints)
 
     # -------------------------------------------------------------------------------------------------------- cached steps
 
     def _identity(self, without: tuple[str, ...] = ()) -> list[Any]:
         """What the rows depend on besides the content of the files and the trained tokenizers."""
-        left_out = {*SPLITS, *without}
+        left_out = {*SPLITS, *self.reading_options, *without}
         chosen = {
             name: fingerprints.of_option(getattr(self, name)) for name in option_parameters(type(self)) if name not in left_out
         }
-        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *self.duplicate_fields, *self.classes]
+        return [FORMAT, prepared.FORMAT, name_of(type(self)), chosen, *(self.duplicate_fields or ()), *self.classes]
 
     def _existing_files(self, name: str) -> list[list[str]]:
         files = [[local_file(file) for file in group] for group in self.files(self.paths[name])]
@@ -292,7 +310,7 @@ class TextSource(Data):
         files = self._existing_files("train")
         progress("hashing the files", 0, 0)
         options = self._identity(without=self.encoding_options)
-        key = cache.key_of("scan", options, self.holds_out("train"), fingerprints.of_files(files))
+        key = cache.key_of("scan", options, self.holds_out("train"), self.fingerprint(files))
         with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             try:
                 scan = TrainingScan.from_document(read_json(folder / "scan.json"))
@@ -337,7 +355,7 @@ class TextSource(Data):
             side = [name, self.split_seed, self.group, asdict(held_out)]
         progress("hashing the files", 0, 0)
         options = self._identity(without=("validation_fraction", "stratify", "group", "fold", "folds", "split_seed"))
-        key = cache.key_of("rows", options, side, fingerprints.of_files(files), fingerprint)
+        key = cache.key_of("rows", options, side, self.fingerprint(files), fingerprint)
         with cache.entry(key, lambda: progress(_WAITING, 0, 0)) as folder:
             if not is_done(folder):
                 write_split(self, folder, name, files, codec, keep, progress)

@@ -42,11 +42,17 @@ class TargetSpec:
         kind: The class of the field (see ``weft.core.fields``).
         labels: Class names in the order of their ids; None = collected from the training files.
         over: The text field that tags or spans refer to.
+        declared: The field itself, where it has sizes of its own; None = as ``kind`` declares it.
     """
 
     kind: type[Field]
     labels: tuple[str, ...] | None = None
     over: str = ""
+    declared: Field | None = None
+
+    def field(self, name: str, labels: Sequence[str]) -> Field:
+        """The field, with the class names that are known."""
+        return self.declared or self.kind.declare(name, labels, self.over)
 
     @property
     def class_kind(self) -> type[ClassField] | None:

@@ -23,6 +23,7 @@ from weft.data.sources.text_source import TextSource
 from weft.experiments.scaffold.delimiters import detect_separation
 from weft.experiments.scaffold.detected_data import MAX_ROWS, DetectedData, Paths, files_of, skip_rows
 from weft.experiments.scaffold.file_splits import SPLIT_OF, group_by_split, select_files, whole_folders, without_split
+from weft.experiments.scaffold.images import detect_images
 from weft.experiments.scaffold.missing_labels import skip_missing_labels
 from weft.experiments.scaffold.table import detect_table
 from weft.experiments.scaffold.text_layouts import (
@@ -70,6 +71,8 @@ def detect_data(
         if not sum(Path(inner).stat().st_size for inner in list_files(file)):
             raise ValueError(f"{file}: the {'folder' if Path(file).is_dir() else 'file'} is empty")
         given.append(file)
+    if not texts and (images := detect_images(given, SPLIT_OF, source, label)) is not None:
+        return _verified(images)
     encoding = _common_encoding([inner for file in given for inner in list_files(file)])
     detected = None if texts or label else _class_folders(given, source)
     if detected is None:
@@ -87,6 +90,11 @@ def detect_data(
     if detected.other_source and source is None:
         command = shlex.join(["weft", "new", "--as", detected.other_source, *map(str, files)])
         detected.remarks.append(f"to read the files as {detected.other_source} instead: {command}")
+    return _verified(detected)
+
+
+def _verified(detected: DetectedData) -> DetectedData:
+    """What was detected, with its size, after its first rows were read."""
     _verify(detected)
     _check_texts(detected)
     skip_missing_labels(detected, _source(detected), _VERIFIED_ROWS)
@@ -269,8 +277,8 @@ def _check_texts(detected: DetectedData) -> None:
     command = f"fold -s -w {_LINE_BYTES} {shlex.quote(files[0])} > train.txt"
     if len(texts) < 2:
         raise ValueError(
-            f"{files[0]}: the data has one text, in one line, and none can be held out for validation; add a file with 'valid' in "
-            f"its name, or divide the line into lines of {_LINE_BYTES:,} bytes: {command}"
+            f"{files[0]}: the data has one text, in one line, and none can be held out for validation; add a file with 'valid' "
+            f"in its name, or divide the line into lines of {_LINE_BYTES:,} bytes: {command}"
         )
     if sum(map(len, texts)) > _FEW_TEXTS * _LINE_BYTES:
         detected.remarks.append(
@@ -282,6 +290,7 @@ def _source(detected: DetectedData, encoding: str | None = None) -> TextSource:
     """The data source with the detected options."""
     values = {name: YAML(typ="safe", pure=True).load(value) for name, value in detected.options.items()}
     values |= {"encoding": encoding} if encoding else {}
+    values |= {} if detected.folder is None else {"folder": detected.folder}
     splits = {
         split: paths[0] if isinstance(paths, list) and len(paths) == 1 else paths for split, paths in detected.splits.items()
     }

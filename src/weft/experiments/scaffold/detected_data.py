@@ -16,6 +16,8 @@ from weft.data.sources.cursor import Cursor
 Paths = list[str] | dict[str, list[str]]
 """The files of a split; or of each class of a split."""
 _YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off")
+IMAGE_SOURCES = ("labeled-images", "image-text")
+"""Sources of images."""
 MAX_ROWS = 2000
 """Lines or rows of a file that detection inspects."""
 
@@ -36,6 +38,8 @@ class DetectedData:
         remarks: What else a user should know: another possible reading, rows that are skipped, the encoding.
         other_source: Another data source that the files could be meant for; "" = none.
         max_length: Maximum number of tokens of a text, where the default would truncate too many; 0 = the default.
+        folder: Folder or archive that the images of a table are relative to; None = that of the table.
+        rows: Number of training examples where it is known; 0 = it is estimated from the size.
     """
 
     source: str
@@ -49,11 +53,18 @@ class DetectedData:
     remarks: list[str] = field(default_factory=list)
     other_source: str = ""
     max_length: int = 0
+    folder: str | None = None
+    rows: int = 0
 
     @property
     def task(self) -> str:
         """Name of the task: the data source, or ``multi-label`` or ``regression``, which have an objective of their own."""
         return {"single": self.source, "multiple": "multi-label", "number": "regression"}[self.label_type]
+
+    @property
+    def of_images(self) -> bool:
+        """Whether the examples have images."""
+        return self.source in IMAGE_SOURCES
 
     def notes(self) -> list[str]:
         """The chosen columns of a table, the other candidates, and the option that chooses one; then the remarks.

@@ -41,6 +41,8 @@ _TUNING_TOKENS, _TUNING_EXAMPLES = 2000, 16
 """Batches of fine-tuning."""
 _MIN_WINDOW = 64
 """With fewer positions, a question may leave none for its context."""
+_PATCHES = 8
+"""Patches on each side of an image, of networks that are trained from scratch."""
 _TEXTS_TOGETHER = ("sentence-pairs", "multiple-choice", "question-answering")
 """Sources whose texts share the positions of one sequence."""
 
@@ -105,6 +107,8 @@ def scratch_recipe(detected: DetectedData, folder: Path) -> str:
         detected: The data.
         folder: The folder of the recipe; paths below it are written relative to it.
     """
+    if detected.of_images:
+        return _image_recipe(detected, folder)
     task = _TASKS[detected.task]
     ngrams = detected.task in _NGRAM_TASKS
     small = ngrams and detected.size <= _SMALL_BYTES
@@ -146,6 +150,8 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
     """
     from weft.pretrained import PublishedModel
 
+    if detected.of_images:
+        raise ValueError(f"the files are {detected.source} ({detected.reason}); leave out --from, which is for texts")
     published = PublishedModel(model)
     masked = detected.task == "plain-text" and published.task != "generation"
     task = _TASKS["masked-lm" if masked else detected.task]
@@ -179,6 +185,29 @@ def fine_tuning_recipe(detected: DetectedData, folder: Path, model: str, steps: 
         monitor=_metrics(task.monitor, detected),
     )
     return text.rstrip() + "\n"
+
+
+def _image_recipe(detected: DetectedData, folder: Path) -> str:
+    """A recipe for images. The network is in the template alone."""
+    labeled = detected.source == "labeled-images"
+    task = _TASKS[detected.task if labeled and detected.label_type != "single" else "labeled-text"]
+    side = int(detected.options["size"])
+    patch = max(1, side // _PATCHES)
+    epochs = _epochs(30, (detected.rows or _estimate_rows(detected)) / 64)
+    monitor = task.monitor if labeled else "loss"
+    return _template("images").substitute(
+        reason=comment(detected.reason),
+        source=detected.source,
+        data=_data_lines(detected, folder),
+        augment=", ".join([f"{{type: random-crop, padding: {max(1, side // 8)}}}", *(["horizontal-flip"] if labeled else [])]),
+        structure="classifier" if labeled else "image-encoder",
+        objective=task.objective if labeled else f"{{type: masked-patches, patch_size: {patch}}}   # of the images alone",
+        patch=patch,
+        epochs=f"{epochs:g}",
+        every=f"{_interval(epochs):g}",
+        metrics=f"  metrics: [{task.metrics}]\n" if labeled else "",
+        monitor=monitor,
+    )
 
 
 def _pooler(task: _Task) -> str:
@@ -256,6 +285,7 @@ def _data_lines(detected: DetectedData, folder: Path) -> str:
     """The lines of a recipe with the splits and options of the data, and comments on the columns that were chosen."""
     lines = [f"  # {note}" for note in detected.notes()]
     lines += [f"  {split}: {_paths(files, folder)}" for split, files in detected.splits.items()]
+    lines += [] if detected.folder is None else [f"  folder: {_paths([detected.folder], folder)}"]
     lines += [f"  {option}: {value}" for option, value in detected.options.items()]
     if "valid" not in detected.splits:
         fraction = next(fraction for size, fraction in _HELD_OUT if detected.size < size)

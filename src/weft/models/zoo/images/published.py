@@ -102,7 +102,7 @@ def image_field_of(config: ModelConfig, side: int) -> ImageField:
     mean, std = (_channels(values, name, size[0]) or default[at] for at, name in enumerate(("mean", "std")))
     if not min(std) > 0:
         raise ValueError(f"config.json: std is {list(std)}, but it must be positive")
-    return ImageField("image", *size, mean=mean, std=std)
+    return ImageField("image", *size, resize="crop", mean=mean, std=std)
 
 
 def _channels(values: Mapping[str, Any], name: str, channels: int) -> tuple[float, ...] | None:

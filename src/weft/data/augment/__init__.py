@@ -1,0 +1,1 @@
+"""Augmentation: random changes of training images, sampled from the generator of each example."""
