@@ -108,8 +108,8 @@ def read_choices(file: str | Path, template: str, choices: str, label: str | Non
     columns, found = _columns(file, template), list[LabeledRow]()
     question = columns[0] if columns and "question" not in columns else None
     context = None if set(columns) & set(CONTEXT) else "auto"
-    texts: dict[str, Any] = {"question": question, "context": context, "choices": None if choices == "auto" else choices}
-    source = MultipleChoice(train=str(file), answer=label, **texts)
+    named = None if choices == "auto" else choices
+    source = MultipleChoice(train=str(file), question=question, context=context, choices=named, answer=label)
     cursors = [Cursor([str(file)]), Cursor([str(file)])]
     for record, read in zip(records(cursors[0]), source.rows(cursors[1:]), strict=True):
         where = f"{file}:{record.line}"

@@ -10,6 +10,7 @@ import pytest
 
 from weft.data import Character, MultipleChoice, Word, WordPiece, encode_example
 from weft.data.sources.cursor import Cursor
+from weft.inference.few_shot import read_choices
 
 COMMONSENSE: dict[str, Any] = {
     "answerKey": "B",
@@ -93,6 +94,14 @@ def test_the_context_precedes_the_question_unless_it_is_left_out(tmp_path: Path)
     corpus = MultipleChoice(train=file, first_index=0, tokenizer=Word, validation_fraction=0).open()
     ids = corpus.splits["train"][0]["question"].tolist()
     assert corpus.codec.decode("question", ids) == "The man broke his toe. cause"
+
+
+def test_a_template_with_the_context_has_it_once(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.jsonl", {"context": "It rains.", "question": "Why?", "choices": ["yes", "no"], "answer": 0})
+    found = {
+        template: read_choices(file, template, "auto")[0][0]["question"] for template in ("{question}", "{context} {question}")
+    }
+    assert found == {"{question}": "It rains. Why?", "{context} {question}": "Why?"}
 
 
 def test_questions_of_different_contexts_are_different(tmp_path: Path) -> None:

@@ -269,11 +269,10 @@ def _check_texts(detected: DetectedData) -> None:
     if detected.source != "plain-text" or "valid" in detected.splits:
         return
     source, files = _source(detected), list_files(files_of(detected.splits["train"]))
-    texts: set[str] = set()
-    for row in source.rows([source.cursor(files)]):
-        texts |= {text} if (text := row.cells.get("text", "").strip()) else set()
-        if len(texts) >= _FEW_TEXTS:
-            return
+    rows = (row.cells.get("text", "") for row in source.rows([source.cursor(files)]))
+    texts = list(islice((text for text in rows if text and not text.isspace()), _FEW_TEXTS))
+    if len(texts) == _FEW_TEXTS:
+        return
     command = f"fold -s -w {_LINE_BYTES} {shlex.quote(files[0])} > train.txt"
     if len(texts) < 2:
         raise ValueError(
