@@ -84,6 +84,10 @@ def test_a_mixed_image_is_that_of_two_augmented_rows_and_the_label_stays(photos:
         same = max((example["image"] == image).all(0).mean() for image in own)
         assert same >= example[MIXED].weight - 1e-9
         mixed += example[MIXED].weight < 1
+        foreign = (example["image"] != max(own, key=lambda image: (example["image"] == image).all(0).mean())).any(0)
+        if foreign.any():  # the other label is that of the pixels from another image: 1 = red
+            shown = corpus.codec.info["image"].displayed(example["image"])
+            assert (shown[foreign][:, 0].mean() > 128) == example[MIXED].label
         assert example[MIXED].weight < 1 or example[MIXED].label == example["label"]
     assert 3 <= mixed <= 17
 
