@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,14 @@ def write_stand_ins(folder: Path) -> Path:
     for split, some in (("train", captions), ("val", captions[::4])):
         for side, language in enumerate(("de", "en", "fr")):
             files[f"multi30k/{split}.{language}"] = "".join(pair[side] + "\n" for pair in some)
-    rows = [(f"{label}-{i}.png", label) for label in ("cat", "ship") for i in range(30)]
-    files["cifar10/train.tsv"] = "image\tlabel\n" + "".join(f"{name}\t{label}\n" for name, label in rows)
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    for number, (name, label) in enumerate(rows):
-        _draw(folder / "cifar10" / name, 40 if label == "cat" else 200, number)
+    (folder / "cifar10").mkdir(exist_ok=True)
+    with tarfile.open(folder / "cifar10/train.tar.gz", "w:gz") as archive:
+        for number, (label, brightness) in enumerate((("cat", 40), ("ship", 200)) * 30):
+            image = folder / "cifar10" / f"{label}-{number // 2}.png"
+            _draw(image, brightness, number)
+            archive.add(image, f"{label}/{image.name}")
     return folder
