@@ -132,17 +132,17 @@ def test_equal_seeds_give_equal_bits_and_another_seed_does_not(tmp_path):
 
 
 def test_the_random_numbers_of_the_caller_do_not_depend_on_weft(tmp_path):
-    def draw() -> tuple[float, float, float]:
+    def sample() -> tuple[float, float, float]:
         return random.random(), float(np.random.rand()), float(torch.rand(()))
 
-    drawn = list[tuple[float, float, float]]()
+    samples = list[tuple[float, float, float]]()
     for trains in (False, True):
         random.seed(1), np.random.seed(1), torch.manual_seed(1)
         if trains:
             small_run().train(tmp_path / "run", quiet=True).evaluate()
             load(tmp_path / "run").predict(["1 May 2000"])
-        drawn.append(draw())
-    assert drawn[0] == drawn[1]
+        samples.append(sample())
+    assert samples[0] == samples[1]
 
 
 def test_evaluation_does_not_change_training(tmp_path):
