@@ -28,7 +28,7 @@ def main() -> None:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Handle SIGINT: raise KeyboardInterrupt, or exit at once while a module is imported.
 
-    Modules that are imported may catch the exception, and then go on half imported.
+    Modules that are imported may catch the exception, and then continue half imported.
     """
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):

@@ -29,7 +29,7 @@ NAMES = ["bird", "cat", "dog"]
 STRUCTURE = partial(ImageClassifier, encoder=resnet20())
 INFO = Info(
     {
-        "image": ImageField("image", 3, 16, 20, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.1)),
+        "image": ImageField("image", 3, 16, 20, "crop", mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.1)),
         "label": LabelField("label", 3, labels=tuple(NAMES)),
     },
     target="image",
@@ -93,6 +93,7 @@ def test_names_and_config_are_the_published_ones(model: ImageClassifier, tmp_pat
         "input_size": [3, 16, 20],
         "mean": [0.4, 0.5, 0.6],
         "std": [0.2, 0.3, 0.1],
+        "crop_mode": "center",
     }
 
 
@@ -111,7 +112,7 @@ def test_it_is_saved_as_it_was(folder: Path, tmp_path: Path):
     assert set(ours) == {name for name in theirs if "num_batches" not in name}
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     before, after = (json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "again"))
-    assert after == before | {"input_size": [3, 16, 20], "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.1]}
+    assert after == before | {"input_size": [3, 16, 20], "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.1], "crop_mode": "center"}
 
 
 def test_it_predicts_images_and_goes_through_a_run_folder(folder: Path, model: ImageClassifier, tmp_path: Path):

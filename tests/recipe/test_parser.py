@@ -242,7 +242,6 @@ strange: {a: 1}
         ["r.yaml:1", "learning.optimizer.type"],
         ["r.yaml:1", "a recipe needs 'data'"],
         ["r.yaml:2", "objective"],
-        ["r.yaml:5", "structure.dim"],
         ["r.yaml:6", "structure.dim"],
         ["r.yaml:7", "structure.encoder.layer.0.mixer.haeds"],
         ["r.yaml:7", "structure.encoder.layer.1.feedforward"],

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from tests.commands import weft
 
+from weft.data.sources.detect_encoding import detect_encoding
+
 WORDS: list[str] = "good bad film story very fine dull plot actor scene long short music end".split()  # noqa: SIM905
 CHINESE, JAPANESE, THAI = "这部电影非常好看我很喜欢", "この映画はとても面白かったです", "หนังเรื่องนี้สนุกมากผมชอบ"
 Files = dict[str, str | bytes]
@@ -221,7 +223,8 @@ def predict_file(run: Path, file: Path, folder: Path) -> None:
     assert written.code == 0, written.err
     count, kind = re.findall(rf"wrote ([\d,]+) rows to {re.escape(str(out))} \((.*)\)", written.err)[0]
     assert int(count) == len(printed.out.splitlines()) > 0
-    text = out.read_text(encoding="utf-8-sig")
+    own = detect_encoding(str(file)).replace("ascii", "utf-8")
+    text = out.read_text(encoding="utf-8" if kind == "JSON Lines" else own).removeprefix("\ufeff")
     if kind == "JSON Lines":
         found = [json.loads(line) for line in text.split("\n") if line]
         assert len(found) == int(count) and all("prediction" in row for row in found)

@@ -22,6 +22,8 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Normalization of the weights of torchvision, where config.json has none."""
 MOST_PIXELS = 4096
 """Largest side of an image that config.json may declare."""
+_RESIZES = {"center": "crop", "squash": "stretch", "border": "pad"}
+"""``resize`` of an image field by the ``crop_mode`` of a config.json."""
 
 
 def register_networks(
@@ -68,6 +70,7 @@ def register_networks(
                 DataKey("input_size", list[int], default=None),
                 DataKey("mean", list[float], default=None),
                 DataKey("std", list[float], default=None),
+                DataKey("crop_mode", str, default=None),
                 DataKey("pretrained_cfg", dict[str, Any], default=None),
             ),
             rules=lambda built: rules(network_of(built)),
@@ -89,9 +92,9 @@ def network_of(structure: Build[Structure]) -> Build[Backbone]:
 
 
 def image_field_of(config: ModelConfig, side: int) -> ImageField:
-    """The image field of a config.json: ``input_size``, ``mean`` and ``std``, its own or those of ``pretrained_cfg``."""
+    """The image field of a config.json, from ``input_size``, ``mean``, ``std`` and ``crop_mode``, also in ``pretrained_cfg``."""
     nested = config.get("pretrained_cfg") or {}
-    values = {name: config.get(name) or nested.get(name) for name in ("input_size", "mean", "std")}
+    values = {name: config.get(name) or nested.get(name) for name in ("input_size", "mean", "std", "crop_mode")}
     size = values["input_size"] or [3, side, side]
     if not isinstance(size, list) or len(size) != 3 or not all(type(n) is int and 1 <= n <= MOST_PIXELS for n in size):
         raise ValueError(
@@ -102,7 +105,10 @@ def image_field_of(config: ModelConfig, side: int) -> ImageField:
     mean, std = (_channels(values, name, size[0]) or default[at] for at, name in enumerate(("mean", "std")))
     if not min(std) > 0:
         raise ValueError(f"config.json: std is {list(std)}, but it must be positive")
-    return ImageField("image", *size, resize="crop", mean=mean, std=std)
+    mode = values["crop_mode"] or "center"
+    if mode not in _RESIZES:
+        raise ValueError(f"config.json: crop_mode is {mode!r:.40}; supported are {', '.join(_RESIZES)}")
+    return ImageField("image", *size, resize=_RESIZES[mode], mean=mean, std=std)
 
 
 def _channels(values: Mapping[str, Any], name: str, channels: int) -> tuple[float, ...] | None:
@@ -120,4 +126,5 @@ def _data_config(model: nn.Module) -> dict[str, Any]:
     assert isinstance(encoder, Backbone)
     field = encoder.field
     mean, std = (list(values) * (field.channels // len(values)) for values in (field.mean, field.std))
-    return {"input_size": list(field.shape), "mean": mean, "std": std}
+    mode = next(mode for mode, resize in _RESIZES.items() if resize == field.resize)
+    return {"input_size": list(field.shape), "mean": mean, "std": std, "crop_mode": mode}
