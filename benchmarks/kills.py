@@ -367,10 +367,11 @@ class TimedKills:
         return None
 
     def result(self, name: str) -> dict[str, str]:
-        """Of everything that must be the same: final weights, metrics, ledgers, prepared data."""
+        """Of everything that must be the same: final weights, metrics, ledgers, prepared data. Not checkpoints: a run that is
+        killed after its end, before they are removed, keeps them."""
         files = [*(self.folder / name).rglob("model.safetensors"), *(self.folder / name).glob("cache/**/*")]
         files += [path for kind in ("metrics", "ledger") for path in (self.folder / name).rglob(f"{kind}.json")]
-        kept = sorted(path for path in files if path.is_file() and path.suffix != ".lock")
+        kept = sorted(path for path in files if path.is_file() and path.suffix != ".lock" and "checkpoints" not in path.parts)
         return {str(path.relative_to(self.folder / name)): digest(path) for path in kept}
 
     def one_each(self, kills: int) -> Iterator[Outcome]:
