@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+
 from tools import lock
 
 ROOT = Path(__file__).resolve().parents[2]
